@@ -143,7 +143,7 @@ function otherGrade({ keyForm }: Subject): string[] {
 }
 
 function pageOf(row: PageFacts, scheme: Subject): string {
-  const { name, title, grade } = scheme;
+  const { name, title } = scheme;
   const slug = slugOf(title, row);
   const sections = [
     `# ${title}`,
@@ -153,11 +153,38 @@ function pageOf(row: PageFacts, scheme: Subject): string {
     `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, scheme))}`,
     listed(remarksOf(row, scheme)),
     `## Retries and duplicates\n\n${paragraph(retriesOf(row, scheme))}`,
-    `## What the signature covers\n\n${paragraph([`**Grade ${grade}.** ${CAPTURED[grade]}`])}`,
+    `## What the signature covers\n\n${paragraph(gradeOfPage(row, scheme))}`,
     paragraph([...(row.note === undefined ? [] : [row.note]), factsOf(row)]),
     ...(scheme.isSignedHere ? [`## Try it\n\n\`\`\`sh\nnpx sluice send ${slug}\n\`\`\``] : []),
   ];
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
+}
+
+/** What only the trigger says: whether a retry that is signed again is told from a new delivery. */
+function gradeOfPage({ retries }: PageFacts, { grade, id, eventIdSource }: Subject): string[] {
+  const isTold = id !== undefined || eventIdSource !== undefined || retries?.newlySigned === false;
+  return [`**Grade ${grade}.** ${CAPTURED[grade]}`, ...(grade === 'B' && !isTold ? [NEW_DELIVERY] : [])];
+}
+
+const NEW_DELIVERY = 'A retry with a new signature counts as a new delivery, unless `webhookEventId` names the event.';
+
+/** The paragraph of a page that is written by hand, with what it says besides. */
+function gradeInText(text: string, row: PageFacts, scheme: Subject): string {
+  const captured = CAPTURED[scheme.grade];
+  return text.replace(/^\*\*Grade [A-F]\.\*\*[\s\S]*?(?=\n\n)/m, (found) => {
+    const words = found
+      .replace(/\s+/g, ' ')
+      .replace(/ A retry with a new signature counts as a new delivery[^.]*\./, '');
+    return paragraph(
+      [
+        ...gradeOfPage(row, scheme),
+        ...words
+          .split(captured)
+          .slice(1)
+          .map((more) => more.trim()),
+      ].filter((it) => it !== ''),
+    );
+  });
 }
 
 function stepsOf({ clickPath }: PageFacts, slug: string): string {
@@ -173,7 +200,7 @@ function withRow(text: string, row: PageFacts, scheme: Subject): string {
   const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
   const manifest = JSON.parse(json) as { readonly triggers: object };
   const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme, exampleUrl(slug)) } };
-  return text
+  return gradeInText(text, row, scheme)
     .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
     .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
     .replace(/```json\n[\s\S]*?```/, () => jsonOf({ ...manifest, triggers }))

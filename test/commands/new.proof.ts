@@ -42,7 +42,7 @@ const readManifest = async (name: string) => JSON.parse(await readFile(join(fold
 describe('sluice new', () => {
   it('knows every built-in scheme', () => {
     const known = publishers.map(({ inputs }) => inputs.webhookSignatureScheme).sort();
-    const shared = ['Basic', 'HttpMessageSignatures', 'Jwt', 'Jwt', 'Jwt'];
+    const shared = ['HttpMessageSignatures'];
     expect(known).toEqual([...[...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS].map(({ name }) => name), ...shared].sort());
   });
 

@@ -314,6 +314,29 @@ describe('an Atlassian Connect app', () => {
   });
 });
 
+const base64 = createHash('sha256').update(BODY).digest('base64');
+
+describe.each<[string, string, string, JsonObject]>([
+  ['FusionAuth', 'x-fusionauth-signature-jwt', '', { request_body_sha256: base64 }],
+  ['Netlify', 'x-webhook-signature', '', { iss: 'netlify', sha256: sha256(BODY) }],
+  ['Plaid', 'plaid-verification', '', { iat: SECONDS, request_body_sha256: sha256(BODY) }],
+  ['Vonage', 'authorization', 'Bearer ', { iat: SECONDS, payload_hash: sha256(BODY) }],
+])('%s', (scheme, header, prefix, claims) => {
+  const said = (token: string, body = BODY) => outcome(scheme, { headers: { [header]: `${prefix}${token}` }, body });
+
+  it('verifies the token in its header, with the hash of the body', async () => {
+    expect(await said(hs256(claims))).toBe('passed');
+    expect(await said(hs256(claims), `${BODY} `)).toBe('signature_mismatch');
+    expect(await said(hs256(claims, 'another secret of thirty-two bytes'))).toBe('signature_mismatch');
+    expect(await outcome(scheme, {})).toBe('signature_missing');
+  });
+
+  it.each(Object.keys(claims))('refuses a token without the claim %s', async (claim) => {
+    const { [claim]: _, ...others } = claims;
+    expect(await said(hs256(others))).not.toBe('passed');
+  });
+});
+
 it('says of each from where it is known', () => {
   for (const { name, source, certainty, unconfirmed } of STANDARD_PUBLISHERS) {
     expect(source, name).toMatch(/20\d\d-\d\d$/);

@@ -319,6 +319,13 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
   };
 }
 
+/** As the grade has it; only the trigger says whether a retry that is signed again is told from a new delivery. */
+function capturedOf({ grade, eventIdentity, trigger: { inputs } }: PreparedTrigger): string | null {
+  if (grade === null) return null;
+  const isTold = grade !== 'B' || eventIdentity !== undefined || inputs.webhookNonceHeader !== undefined;
+  return isTold ? CAPTURED[grade] : `${CAPTURED[grade]} A retry with a new signature counts as a new delivery.`;
+}
+
 /**
  * Reads the prepared trigger that answers deliveries, so that the view shows what the service does, not what the
  * manifest intended.
@@ -336,7 +343,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     url: path === null ? null : `${baseUrl}${path}`,
     scheme: prepared.schemeName,
     grade: prepared.grade,
-    captured: prepared.grade === null ? null : CAPTURED[prepared.grade],
+    captured: capturedOf(prepared),
     eventId: eventIdView(prepared),
     coalesce: prepared.trigger.coalesce ?? null,
     ...viewOf(prepared),

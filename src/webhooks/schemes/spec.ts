@@ -399,7 +399,7 @@ export type Grade = (typeof GRADES)[number];
 /** What someone who captured one delivery can do with it, where the trigger makes use of all that is signed. */
 export const CAPTURED: Readonly<Record<Grade, string>> = {
   A: 'Body, timestamp and id are signed: with a tolerance a captured delivery cannot be used again, and a retry of the publisher is recognised by its id.',
-  B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again. A retry with a new signature counts as a new delivery.',
+  B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again.',
   C: 'Body and id are signed: a captured delivery passes again once its nonce is no longer kept.',
   D: 'Only the body is signed: a captured delivery passes again under another id or, without a nonce header, once its nonce is no longer kept.',
   E: 'Not all of the body is signed, or none of it: the first to send a captured signature chooses the rest. It passes once, because its nonce is kept; without a signed timestamp it passes again after the nonce has expired.',

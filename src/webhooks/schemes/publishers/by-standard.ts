@@ -141,4 +141,96 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'https://developer.monday.com/apps/docs/authorization-header, https://developer.monday.com/apps/docs/advanced-concepts and https://developer.monday.com/api-reference/docs/webhooks, read 2026-11',
     certainty: 'documented',
   },
+  {
+    name: 'FusionAuth',
+    // Signed by a key of the Key Master: a secret, or a pair whose public half verifies.
+    standard: 'Jwt',
+    form: { requiredClaims: ['request_body_sha256'] },
+    fixed: {
+      webhookSignatureHeader: 'X-FusionAuth-Signature-JWT',
+      webhookJwtBodyHashClaim: 'request_body_sha256',
+      webhookRequireTimestamp: false,
+    },
+    asks: {},
+    eventType: '{field:event.type}',
+    eventId: '{field:event.id}',
+    sample:
+      '{"event":{"createInstant":1795773600000,"id":"1ceffdea-2748-43d6-8972-004e5fffc8e8","instanceId":"4c4f459a-cff5-4b11-95e8-8027759d2526","type":"kickstart.success"}}',
+    clickPath: [
+      'Make a key under **Settings**, **Key Master**: HMAC, RSA or EC.',
+      'Open **Settings**, **Webhooks**, add one with `{URL}`, turn on **Sign events** under **Security** and choose the key.',
+    ],
+    keyIs: 'the secret of the HMAC key, or the public key in PEM or as a JSON Web Key',
+    note: 'With RSA or EC keys the scheme `Jwt` can fetch the public keys instead: `webhookJwksUrl` with `/.well-known/jwks.json`, and the same header and claim.',
+    source: 'https://fusionauth.io/docs/extend/events-and-webhooks/signing, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Netlify',
+    // The token has no time, and is made with HS256.
+    standard: 'Jwt',
+    form: {},
+    fixed: {
+      webhookSignatureHeader: 'X-Webhook-Signature',
+      webhookJwtIssuer: 'netlify',
+      webhookJwtBodyHashClaim: 'sha256',
+      webhookRequireTimestamp: false,
+    },
+    asks: {},
+    eventType: '{field:state}',
+    eventId: { none: 'only the deploy has one' },
+    sample: '{"id":"673b1f0c2a","site_id":"5f2a","state":"ready","name":"docs","url":"https://docs.example.com"}',
+    clickPath: [
+      'Choose a secret: `openssl rand -hex 32` makes a good one.',
+      'Open **Project configuration**, **Notifications**, **Deploy notifications**, **Add notification**, **HTTP POST request**. Enter `{URL}` and the secret as the **JWS secret token**.',
+    ],
+    trigger: { webhookHmacKey: 'env:NETLIFY_SECRET' },
+    source: 'https://docs.netlify.com/site-deploys/notifications/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Plaid',
+    // ES256, by a key of Plaid's for all its customers.
+    standard: 'Jwt',
+    form: {},
+    fixed: {
+      webhookSignatureHeader: 'Plaid-Verification',
+      webhookJwtBodyHashClaim: 'request_body_sha256',
+      webhookRequireTimestamp: true,
+    },
+    asks: {},
+    eventType: '{field:webhook_code}',
+    eventId: { none: 'only the item has one' },
+    sample:
+      '{"webhook_type":"ITEM","webhook_code":"WEBHOOK_UPDATE_ACKNOWLEDGED","item_id":"wz666MBjYWTp2PDzzggYhM6oWWmBb","error":null,"environment":"production"}',
+    clickPath: [
+      'Enter `{URL}` as the webhook URL when you create a Link token.',
+      `Ask Plaid for its key with the id that the first delivery names (\`kid\` in the header of its token): \`curl https://production.plaid.com/webhook_verification_key/get -H 'content-type: application/json' -d '{"client_id": "…", "secret": "…", "key_id": "…"}'\`. Put the member \`key\` of the answer, a JSON Web Key, into the variable.`,
+    ],
+    source: 'https://plaid.com/docs/api/webhooks/webhook-verification/, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Vonage',
+    standard: 'Jwt',
+    form: {},
+    fixed: {
+      webhookSignatureHeader: 'Authorization',
+      webhookHeaderValuePrefix: 'Bearer ',
+      webhookJwtBodyHashClaim: 'payload_hash',
+      webhookRequireTimestamp: true,
+    },
+    asks: {},
+    eventType: { none: 'each API has a form of its own' },
+    eventId: { none: 'only what the event is about has one' },
+    sample:
+      '{"message_uuid":"aaaaaaaa-bbbb-cccc-dddd-0123456789ab","to":"447700900000","from":"447700900001","timestamp":"2026-11-02T09:14:03Z","status":"delivered","channel":"sms"}',
+    clickPath: [
+      'Open **API settings** of the dashboard, and copy the **signature secret**; its method has to be SHA-256.',
+      'Enter `{URL}` as the URL of the webhooks of your application, and turn on signed webhooks.',
+    ],
+    trigger: { webhookHmacKey: 'env:VONAGE_SIGNATURE_SECRET' },
+    source: 'https://developer.vonage.com/en/getting-started/concepts/webhooks, read 2026-11',
+    certainty: 'documented',
+  },
 ];

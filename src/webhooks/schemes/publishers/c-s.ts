@@ -177,4 +177,50 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     source: 'https://developers.sparkpost.com/api/webhooks/, read 2026-11',
     certainty: 'documented',
   },
+  {
+    name: 'Auth0',
+    title: 'Auth0 (log streams)',
+    // Nothing is signed: the whole header is the token that was entered.
+    header: 'Authorization',
+    signs: '',
+    algorithm: 'token',
+    keyIsChosen: true,
+    eventType: { none: 'a delivery is a list of log entries, each with its own' },
+    eventId: { none: 'a delivery is a list of log entries, each with its own' },
+    sample:
+      '[{"log_id":"90020261112100000000","data":{"date":"2026-11-12T10:00:00.000Z","type":"s","client_id":"c1","user_id":"auth0|1"}}]',
+    clickPath: [
+      'Open **Monitoring**, **Streams**, **Create Stream**, **Custom Webhook** and enter a name.',
+      '**Payload URL** is `{URL}`, **Authorization Token** the key, **Content Format** JSON Array. Save.',
+    ],
+    keyIs: 'the **Authorization Token** as it is entered, with any word in front of it',
+    retries: {
+      when: 'what it could not deliver',
+      howOften: 'up to three times, and again from the start until the stream is paused after 7 days',
+      source: '<https://auth0.com/docs/logs/streams>',
+    },
+    source: 'https://auth0.com/docs/customize/log-streams/custom-log-streams, read 2026-11',
+    certainty: 'documented',
+  },
+  {
+    name: 'Postmark',
+    // Nothing is signed: HTTP Basic, as the webhook is given it.
+    header: 'Authorization',
+    form: 'Basic {signature}',
+    signs: '',
+    algorithm: 'token',
+    others: { isUserAndPassword: true },
+    keyIsChosen: true,
+    eventType: '{field:RecordType}',
+    eventId: { none: 'MessageID is that of the message, of which each event tells' },
+    sample:
+      '{"RecordType":"Delivery","ServerID":23,"MessageStream":"outbound","MessageID":"883953f4-6105-42a2-a16a-77a8eac79483","Recipient":"ada@example.com","DeliveredAt":"2026-11-02T09:14:03Z"}',
+    clickPath: [
+      'Choose a user name and a password: `openssl rand -hex 32` makes a good one.',
+      'Open your server, the message stream, **Webhooks**, **Add webhook**. Enter `{URL}` and, under **Basic auth credentials**, the same user name and password.',
+    ],
+    trigger: { webhookHmacKey: 'env:POSTMARK_CREDENTIALS' },
+    source: 'https://postmarkapp.com/developer/webhooks/webhooks-overview, read 2026-11',
+    certainty: 'documented',
+  },
 ];
