@@ -132,6 +132,11 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose the type, enter `{URL}`, and your key as **Secret token**.',
     ],
     keyIs: 'the **Secret token** of the webhook; without one nothing is signed',
+    retries: {
+      when: 'if the answer is not 2xx',
+      howOften: 'up to 10 attempts in all, the first again after 10 seconds, each pause about twice the one before',
+      source: '<https://developers.ashbyhq.com/docs/retries>',
+    },
     source: 'https://developers.ashbyhq.com/docs/authenticating-webhooks, read 2026-11',
     certainty: 'documented',
   },

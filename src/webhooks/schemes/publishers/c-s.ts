@@ -22,6 +22,12 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     ],
     keyIs: 'the username and the password with a colon between them, as `user:password`',
     note: 'Nothing is signed: where an event matters, read it again from the API by its id.',
+    retries: {
+      when: 'after an error or a timeout',
+      howOften: '7 times: after 2, 6 and 30 minutes, 1 and 5 hours, 1 and 2 days, each from the one before',
+      source:
+        '<https://support.chargebee.com/support/solutions/articles/257941-at-which-rate-can-we-expect-the-webhook-calls-in-chargebee-will-there-be-any-performance-disruption>',
+    },
     source:
       'https://www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings and chargebee 3.33.0 (npm), read 2026-11',
     certainty: 'documented',

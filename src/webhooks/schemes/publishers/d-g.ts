@@ -280,6 +280,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Press **Create webhook endpoint** and send a test.',
     ],
     keyIs: 'the **Secret** of the webhook endpoint',
+    retries: {
+      when: 'if the answer is not 2xx within 10 seconds, or a redirect',
+      howOften: 'up to 8 times at increasing intervals, such as 1, 2 and 10 minutes',
+      source: '<https://support.gocardless.com/hc/en-nz/articles/360000989989-Webhook-retries-failures>',
+    },
     source: 'https://developer.gocardless.com/resources/testing-webhooks and gocardless-nodejs 10.1.2, read 2026-11',
     certainty: 'vector',
   },
