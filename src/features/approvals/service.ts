@@ -90,7 +90,7 @@ function answerer(services: DashboardServices): (request: FastifyRequest, token:
     const shown = asked(link, wait, question);
     const inQuery = own(Object(request.query), 'choice');
     if (request.method !== 'POST') return { statusCode: 200, ...shown, picked: String(inQuery) };
-    const choice = choiceIn(request) ?? inQuery;
+    const choice = isEmpty(request) ? inQuery : choiceIn(request);
     if (typeof choice !== 'string' || !question.choices.includes(choice)) {
       return { statusCode: 400, ...shown, problem: 'Choose one of these.' };
     }
@@ -109,9 +109,10 @@ function asked({ stepKey }: Link, { flowName, startedAt, input }: Wait, { text, 
   return { title, about, choices };
 }
 
+const isEmpty = ({ body }: FastifyRequest): boolean => !Buffer.isBuffer(body) || body.byteLength === 0;
+
 function choiceIn({ body, headers }: FastifyRequest): unknown {
-  if (!Buffer.isBuffer(body) || body.byteLength === 0) return undefined;
-  const text = body.toString('utf8');
+  const text = String(body);
   if (!/json/i.test(headers['content-type'] ?? '')) return new URLSearchParams(text).get('choice') ?? undefined;
   try {
     const value = parseJson(text);

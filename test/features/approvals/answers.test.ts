@@ -320,6 +320,23 @@ describe('a link', () => {
     expect((await app.fastify.inject(url)).statusCode).toBe(status === 200 ? 410 : 200);
   });
 
+  it('takes the choice of its address where nothing else is sent, and never in the place of what is', async () => {
+    const app = await start();
+    const runId = await begin();
+    const url = `${await link()}?choice=approve`;
+    const form = '--x\r\nContent-Disposition: form-data; name="choice"\r\n\r\nreject\r\n--x--';
+    for (const [body, type] of [
+      [form, 'multipart/form-data; boundary=x'],
+      ['{"choice":', 'application/json'],
+      ['choice=', 'application/x-www-form-urlencoded'],
+    ] as const) {
+      expect((await send(app, url, body, type)).statusCode).toBe(400);
+    }
+    expect((await send(app, url, '')).statusCode).toBe(200);
+    await ended(app, runId);
+    expect((await stepsOf(app, runId)).approval?.output).toMatchObject({ choice: 'approve' });
+  });
+
   it('is in nothing that is recorded, and not in the log', async () => {
     failures = 1;
     const shown = `\${waits.approval.url}`;
