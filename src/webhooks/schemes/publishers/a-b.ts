@@ -276,6 +276,11 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose the authentication **Token** and enter your key.',
     ],
     keyIs: 'the **Token** of the webhook',
+    retries: {
+      when: 'after a timeout or 429, and after no other 4xx or 5xx',
+      howOften: '4 times: after 10 minutes, 1, 2 and 8 hours, each from the one before',
+      source: '<https://developers.brevo.com/docs/retry-mechanism.md>',
+    },
     source: 'https://developers.brevo.com/docs/secured-webhooks, read 2026-11',
     certainty: 'documented',
   },

@@ -17,6 +17,11 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Open the project at sanity.io/manage, **API**, **Webhooks** and press **Create webhook**.',
       'Enter `{URL}`, dataset, trigger and projection, and your key as secret under **Advanced settings**.',
     ],
+    retries: {
+      when: 'after 429 or 5xx',
+      howOften: 'twice, 30 seconds apart',
+      source: '<https://www.sanity.io/docs/changelog/50ec6abf-fe0c-475b-ae72-314148860132.md>',
+    },
     source: 'https://github.com/sanity-io/webhook-toolkit and @sanity/webhook 4.0.4, read 2026-11',
     certainty: 'vector',
   },

@@ -36,6 +36,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open **Keys & Credentials**, **Public Key** in the portal and copy it: it is the key, 44 characters.',
       'Open the connection, messaging profile or application and enter `{URL}` as **Webhook URL**, with API version 2.',
     ],
+    retries: {
+      when: 'messaging webhooks that are not answered with 2xx within 2 seconds',
+      howOften: 'up to 3 attempts for each URL, then the failover URL where there is one',
+      source: '<https://developers.telnyx.com/docs/messaging/messages/receiving-webhooks>',
+    },
     source: 'https://developers.telnyx.com/api-reference/callbacks/ and telnyx 7.24.0, read 2026-11',
     certainty: 'package',
   },
@@ -72,6 +77,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Give `{URL}` as `url`, and one `triggerType`.',
       'Copy the **Client secret** of the app from **Workspace settings**, **Apps & Integrations**: it is the key.',
     ],
+    retries: {
+      when: 'what could not be delivered',
+      howOften: 'at most 3 attempts in all',
+      source: '<https://developers.webflow.com/data/changelog/webhook-retries>',
+    },
     source: 'https://developers.webflow.com/data/docs/working-with-webhooks and webflow-api 3.3.4, read 2026-11',
     certainty: 'package',
   },
