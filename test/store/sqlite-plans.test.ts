@@ -153,6 +153,7 @@ const questions: [name: string, ...unknown[]][] = [
   ['listSteps', id(10)],
   ['listSignals', id(10)],
   ['readRunInput', { runId: id(10) }],
+  ['findWait', { runId: id(10), stepKey: 'first' }],
   ['readRunInput', { runId: id(10), stepKeys: ['first'], maxBytes: 1 }],
   ['outlineSteps', id(10), ['first', 'second']],
   ['findStep', id(10), 'first', limits],

@@ -94,8 +94,14 @@ function answerer(services: DashboardServices): (request: FastifyRequest, token:
     if (typeof choice !== 'string' || !question.choices.includes(choice)) {
       return { statusCode: 400, ...shown, problem: 'Choose one of these.' };
     }
-    const isTaken = await take({ link, question, choice, address }, services);
-    return isTaken ? { statusCode: 200, title: `Your answer was taken: ${choice}`, about: shown.title } : GONE;
+    switch (await take({ link, question, choice, address }, services)) {
+      case 'taken':
+        return { statusCode: 200, title: `Your answer was taken: ${choice}`, about: shown.title };
+      case 'busy':
+        return { statusCode: 503, ...shown, problem: 'The step is at work. Try again in a moment.' };
+      default:
+        return GONE;
+    }
   };
 }
 
@@ -122,6 +128,8 @@ function choiceIn({ body, headers }: FastifyRequest): unknown {
   }
 }
 
+const STATUS = { taken: 200, gone: 410, busy: 503 } as const;
+
 interface Taking {
   readonly link: Link;
   readonly question: Question;
@@ -130,7 +138,7 @@ interface Taking {
 }
 
 /** Kept in the activity before it happens, as everything that people do to a run. */
-async function take({ link, question, choice, address }: Taking, services: DashboardServices): Promise<boolean> {
+async function take({ link, question, choice, address }: Taking, services: DashboardServices) {
   const { store, clock, newId, logger } = services;
   const { runId, stepKey } = link;
   const at = clock.now();
@@ -144,18 +152,18 @@ async function take({ link, question, choice, address }: Taking, services: Dashb
   await store.beginIntervention(intervention);
   const body = { choice, answeredAt: isoTime(at), by: 'link' };
   const { signalName } = question;
-  const isTaken = await store.of(approvalsStore).answerWait({ runId, stepKey, signalName, body, at });
-  const statusCode = isTaken ? 200 : 410;
+  const result = await store.of(approvalsStore).answerWait({ runId, stepKey, signalName, body, at });
+  const statusCode = STATUS[result];
   const { id: interventionId, ...fields } = intervention;
   logEvent(logger, 'Intervention', { interventionId, ...fields, statusCode });
-  if (isTaken) services.extensions.of(approvalsStepTypes).onAnswered();
+  if (result === 'taken') services.extensions.of(approvalsStepTypes).onAnswered();
   try {
     await store.endIntervention({ id: interventionId, statusCode });
   } catch (error) {
     // It happened, so its answer has to get out; the list goes on to show that its end is not known.
     logger.warn({ err: error, interventionId }, 'the end of an intervention could not be stored');
   }
-  return isTaken;
+  return result;
 }
 
 export const approvals = servicePart({ name: 'approvals', openRoutes });

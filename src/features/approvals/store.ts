@@ -23,6 +23,8 @@ interface WaitRow {
   readonly status: StepStatus | null;
   /** The signal that it waits for; null while it waits for none. */
   readonly signalName: string | null;
+  /** It has waited in this attempt. */
+  readonly hasWaited: 0 | 1;
   readonly answers: number;
 }
 
@@ -38,6 +40,7 @@ function* findWait(port: Port, { runId, stepKey }: StepOfRun): Decision<Wait | u
   const row = yield* port.get<WaitRow & { readonly input: string | null }>(sql`
     SELECT r.flow_id AS "flowId", r.flow_name AS "flowName", r.revision, r.status AS "runStatus",
       r.started_at AS "startedAt", s.status, s.signal_name AS "signalName", s.input,
+      CASE WHEN s.wait IS NULL THEN 0 ELSE 1 END AS "hasWaited",
       (SELECT count(*) FROM sluice.signals AS g WHERE g.run_id = r.id AND g.step_key = ${stepKey}) AS answers
     FROM sluice.runs AS r LEFT JOIN sluice.steps AS s ON s.run_id = r.id AND s.step_key = ${stepKey}
     WHERE r.id = ${id}`);
@@ -54,17 +57,22 @@ interface Answer extends StepOfRun {
   readonly at: number;
 }
 
-/** Hands the answer to its step as a signal, or keeps it for when that waits. False where the step takes none any more. */
-function* answerWait(port: Port, { runId, stepKey, at, body, ...given }: Answer): Decision<boolean> {
+/**
+ * Hands the answer to its step as a signal, or keeps it for when that waits. `gone` where the step takes none any more;
+ * `busy` while it goes on after its wait, most likely because its time is over.
+ */
+function* answerWait(port: Port, { runId, stepKey, at, body, ...given }: Answer): Decision<'taken' | 'gone' | 'busy'> {
   const rows = runRowsOf(port);
   // Locks the run.
   const run = yield* rows.findRun(runId);
   const wait = yield* findWait(port, { runId, stepKey });
   const name = wait?.signalName ?? given.signalName;
-  if (run === undefined || wait?.isOpen !== true || statusAt(run, at) !== 'Running' || name === undefined) return false;
+  if (run === undefined || wait?.isOpen !== true || statusAt(run, at) !== 'Running' || name === undefined)
+    return 'gone';
+  if (wait.status === 'Running' && wait.hasWaited === 1) return 'busy';
   rows.insertSignal({ runId, name, body, at, stepKey });
   if (wait.signalName !== null) rows.wakeStep({ runId, stepKey }, at);
-  return true;
+  return 'taken';
 }
 
 export const approvalsStore = storePart({
