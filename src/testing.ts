@@ -37,6 +37,8 @@ export interface RunFlowOptions {
   readonly signals?: Readonly<Record<string, Json>>;
   /** Values of `env:NAME` and `file:PATH` references, by the whole reference; those of triggers need none. */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** What expressions read as `vars`. */
+  readonly vars?: Readonly<Record<string, string>>;
   /** When the run starts; the present where not given. */
   readonly startAt?: Date;
   readonly egressAllow?: readonly string[];
@@ -93,7 +95,14 @@ function isResult(given: Json | HandlerResult): given is HandlerResult {
 
 function parse(manifest: unknown, handlers: HandlerTable, options: RunFlowOptions): LoadedFlow {
   const text = typeof manifest === 'string' ? manifest : JSON.stringify(manifest);
-  const rules = { handlers, readSecret: secretsOf(options), strict: false, checks: [], sealsSecrets: true };
+  const rules = {
+    handlers,
+    readSecret: secretsOf(options),
+    strict: false,
+    checks: [],
+    sealsSecrets: true,
+    vars: options.vars,
+  };
   const { flow, issues } = readManifest(text, 'manifest.json', rules);
   // No delivery is judged here, so what a trigger verifies with need not be there.
   const isUnread = ({ path, message }: ManifestIssue) => message === NOT_GIVEN && /^triggers\b/i.test(path);

@@ -22,6 +22,7 @@ const SECTIONS: Readonly<Record<string, readonly string[]>> = {
     'docs/manifest.md',
     'docs/expressions.md',
     'docs/changing-flows.md',
+    'docs/promotion.md',
     'docs/testing-flows.md',
     'docs/approvals.md',
     'docs/extending.md',

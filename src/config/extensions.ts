@@ -112,7 +112,7 @@ export function prepareExtensions({
   // SQLite's file has a key beside it.
   const sealsSecrets = settings.storeKey !== undefined || !isPostgres(settings.databaseUrl);
   const whyApart = sharingBy({ preparer: gates, defaultMode: settings.enforcementMode });
-  const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets, whyApart };
+  const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets, whyApart, vars: settings.vars };
   const secretInputs = (stepType: string) => handlers.get(stepType)?.secretInputs ?? [];
   return {
     handlers,

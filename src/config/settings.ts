@@ -49,6 +49,7 @@ const RETIRED: Readonly<Record<string, { readonly variable: string; readonly ins
   },
   traceparent: { variable: 'SLUICE_TRACEPARENT', instead: "a delivery's spans belong to the trace of its sender" },
 };
+const VAR_PREFIX = 'SLUICE_VAR_';
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
 /** Honoured where ours are unset, because platforms set them. */
@@ -80,6 +81,12 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
     if (value === undefined) continue;
     given[name] = value;
     fromVariable.add(name);
+  }
+  const vars = Object.entries(environment).filter(([name]) => name.startsWith(VAR_PREFIX));
+  if (vars.length > 0) {
+    const named = vars.map(([name, value]) => [name.slice(VAR_PREFIX.length), value]);
+    given.vars = { ...Object(config.vars), ...Object.fromEntries(named) };
+    fromVariable.add('vars');
   }
   const read = secretReader({ env: environment, baseFolder: process.cwd() });
   const ofFiles = readFiles(given, read);
@@ -162,7 +169,7 @@ function unknownVariables(environment: Environment): string[] {
   const retired = Object.values(RETIRED).map(({ variable }) => variable);
   const names = Object.keys(environment);
   return names
-    .filter((name) => /^sluice_/i.test(name) && ![...known, ...retired].includes(name) && !isReadAnyway(name))
+    .filter((name) => /^sluice_(?!var_)/i.test(name) && ![...known, ...retired].includes(name) && !isReadAnyway(name))
     .map((name) => `${name}: no such setting${didYouMean(name.toUpperCase(), known)}`);
 
   /** Where variable names ignore case, as on Windows, the environment lists one spelling and answers to all. */

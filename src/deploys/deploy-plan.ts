@@ -1,4 +1,5 @@
 import type { LoadedFlow } from '../manifest/load.ts';
+import { varsIn } from '../manifest/vars.ts';
 import type { DeployOutcome, Finding, FindingClass, LiveFlow, Override } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
@@ -114,7 +115,23 @@ export function planDeploy(request: PlanRequest): DeployPlan {
 
 function differences({ loaded, deployed, live, settings }: PlanRequest): readonly Finding[] {
   if (deployed === undefined) return [];
-  return compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings });
+  const [before, after] = [varsIn(deployed.revision.needs?.files ?? {}), varsIn(loaded.files)];
+  const changed = Object.keys(after).filter((name) => Object.hasOwn(before, name) && before[name] !== after[name]);
+  const ofVars = changed.map(
+    (name): Finding => ({
+      path: `vars.${name}`,
+      rule: 'var-changed',
+      class: 'safe',
+      before: before[name],
+      after: after[name],
+      message: `The value of \`vars.${name}\` changed.`,
+      consequence: 'Steps that start from now on read the new one. Conditions of runs in flight keep the former one.',
+    }),
+  );
+  return [
+    ...compareRevisions({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings }),
+    ...ofVars,
+  ];
 }
 
 function moves({ loaded, deployed, live, settings }: PlanRequest): ReturnType<typeof findMovedRoutes> {

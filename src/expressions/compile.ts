@@ -29,6 +29,7 @@ export interface CompiledExpression {
   readonly ast: ASTNode;
   /** CEL's name of the result's type; `dyn` where only the data tells. */
   readonly type: string;
+  readonly vars?: Vars | undefined;
   /** Throws `ExpressionError` where the expression fails or its result is not JSON. */
   evaluate(context: ExpressionContext): Json;
   /** The same as one of several expressions that share a context, and with it one budget. */
@@ -51,7 +52,7 @@ const READABLE: Readonly<Record<Reader, string>> = {
   handshake: 'expressions of a handshake read query, headers and body',
 };
 
-const STEP_ROOTS = ['trigger', 'run', 'waits', 'steps', LOOP_ALIAS];
+const STEP_ROOTS = ['trigger', 'run', 'waits', 'vars', 'steps', LOOP_ALIAS];
 const environments: Readonly<Record<Reader, Environment>> = {
   step: makeEnvironment(STEP_ROOTS),
   response: makeEnvironment(['response']),
@@ -60,8 +61,11 @@ const environments: Readonly<Record<Reader, Environment>> = {
   handshake: makeEnvironment(['headers', 'query']).registerVariable('body', 'dyn'),
 };
 
+/** Values by environment, as texts. */
+export type Vars = Readonly<Record<string, string>>;
+
 /** Throws `ExpressionError`, with the position where there is one. */
-export function compileExpression(source: string, reads: Reader = 'step'): CompiledExpression {
+export function compileExpression(source: string, reads: Reader = 'step', vars?: Vars): CompiledExpression {
   if (source.trim() === '') throw new ExpressionError({ expression: source, reason: 'is empty' });
   if (source.length > MAX_LENGTH) {
     throw new ExpressionError({
@@ -81,7 +85,7 @@ export function compileExpression(source: string, reads: Reader = 'step'): Compi
 
   const within = <Result>({ roots, budget }: CelData, read: (result: unknown) => Result): Result => {
     try {
-      return withBudget(budget, () => read(parsed(roots)));
+      return withBudget(budget, () => read(parsed(vars === undefined ? roots : { ...roots, vars })));
     } catch (error) {
       throw evaluationError(source, error);
     }
@@ -93,6 +97,7 @@ export function compileExpression(source: string, reads: Reader = 'step'): Compi
     references,
     ast: parsed.ast,
     type: checked.type ?? 'dyn',
+    vars,
     evaluate: (context) => evaluateIn(prepareContext(context)),
     evaluateIn,
     textIn: (data) => within(data, (result) => asText(fromCel(result, data.budget), data.budget)),

@@ -1,5 +1,5 @@
 import { isExactNumber, type Json, type JsonObject, parseJson } from '../model/json.ts';
-import { type CompiledExpression, compileExpression, ExpressionError, prepareContext } from './compile.ts';
+import { type CompiledExpression, compileExpression, ExpressionError, prepareContext, type Vars } from './compile.ts';
 import type { ExpressionContext, Reader } from './context.ts';
 import { formatPath, type JsonPath, valueAt } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
@@ -14,13 +14,13 @@ type ConditionOutcome =
   | { readonly error: string; readonly trace: JsonObject };
 
 /** Compiles a condition. Throws `ExpressionError`, also where the result cannot be a boolean. */
-export function compileCondition(source: string, reads: Reader = 'step'): CompiledExpression {
+export function compileCondition(source: string, reads: Reader = 'step', vars?: Vars): CompiledExpression {
   const trimmed = source.trim();
   if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
     const reason = `is an expression already: leave out the \${ }, as in ${trimmed.slice(2, -1).trim()}`;
     throw new ExpressionError({ expression: source, reason });
   }
-  const condition = compileExpression(source, reads);
+  const condition = compileExpression(source, reads, vars);
   if (condition.type === 'bool' || condition.type === 'dyn') return condition;
   throw notBoolean(source, condition.type);
 }
@@ -52,7 +52,7 @@ function notBoolean(expression: string, kind: string): ExpressionError {
 function traceOf(condition: CompiledExpression, context: ExpressionContext): JsonObject {
   const entries: [string, Json][] = [];
   for (const { path } of condition.references) {
-    const value = readableAt(context, path);
+    const value = path[0] === 'vars' ? valueAt(condition, path) : readableAt(context, path);
     if (value !== undefined) entries.push([formatPath(path, isIdentifier), copyOf(value)]);
   }
   return Object.fromEntries(entries);

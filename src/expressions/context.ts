@@ -58,6 +58,7 @@ type Root =
   | 'trigger'
   | 'run'
   | 'waits'
+  | 'vars'
   | 'steps'
   | 'loop'
   | 'response'
@@ -68,8 +69,8 @@ type Root =
   | 'query';
 
 const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
-  step: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
-  response: ['trigger', 'run', 'waits', 'steps', 'loop', 'response'],
+  step: ['trigger', 'run', 'waits', 'vars', 'steps', 'loop', 'response'],
+  response: ['trigger', 'run', 'waits', 'vars', 'steps', 'loop', 'response'],
   item: ['item', 'response'],
   delivery: ['body', 'envelope', 'headers'],
   handshake: ['body', 'headers', 'query'],

@@ -5,6 +5,7 @@ import {
   ExpressionError,
   findClosingBrace,
   prepareContext,
+  type Vars,
 } from './compile.ts';
 import type { ExpressionContext, Reader, Reference } from './context.ts';
 import type { JsonPath } from './json-path.ts';
@@ -63,7 +64,7 @@ export function secretsIn(text: string): string[] {
  * A string that is one placeholder keeps the value's type. Inside longer text a string is written as it is, null as
  * nothing and everything else as JSON. `$${` is a literal `${`. Throws `TemplateError` with all that does not compile.
  */
-export function compileTemplate(value: Json, reads: Reader = 'step'): CompiledTemplate {
+export function compileTemplate(value: Json, reads: Reader = 'step', vars?: Vars): CompiledTemplate {
   const references: TemplateReference[] = [];
   const expressions: { expression: CompiledExpression; at: JsonPath }[] = [];
   const secrets: EmbeddedSecret[] = [];
@@ -71,7 +72,7 @@ export function compileTemplate(value: Json, reads: Reader = 'step'): CompiledTe
   let isConstant = true;
 
   const compileText = (text: string, at: JsonPath): Render => {
-    const parts = splitText(text, at, { errors, reads });
+    const parts = splitText(text, at, { errors, reads, vars });
     for (const part of parts) {
       if (typeof part === 'string') continue;
       isConstant = false;
@@ -127,9 +128,10 @@ export function hasPlaceholder(text: string): boolean {
 interface Splitting {
   readonly errors: ExpressionError[];
   readonly reads: Reader;
+  readonly vars: Vars | undefined;
 }
 
-function splitText(text: string, at: JsonPath, { errors, reads }: Splitting): Part[] {
+function splitText(text: string, at: JsonPath, splitting: Splitting): Part[] {
   const parts: Part[] = [];
   let literal = '';
   for (let index = 0; index < text.length; ) {
@@ -141,8 +143,8 @@ function splitText(text: string, at: JsonPath, { errors, reads }: Splitting): Pa
       const expression = text.slice(index + 2, end);
       if (literal !== '') parts.push(literal);
       literal = '';
-      const compiled = end === undefined ? unclosed(expression, at) : compilePart(expression, at, reads);
-      if (compiled instanceof ExpressionError) errors.push(compiled);
+      const compiled = end === undefined ? unclosed(expression, at) : compilePart(expression, at, splitting);
+      if (compiled instanceof ExpressionError) splitting.errors.push(compiled);
       else parts.push(compiled);
       index = end === undefined ? text.length : end + 1;
     } else {
@@ -158,11 +160,15 @@ function unclosed(expression: string, path: JsonPath): ExpressionError {
   return new ExpressionError({ expression, reason: 'the placeholder is not closed with }', path });
 }
 
-function compilePart(expression: string, at: JsonPath, reads: Reader): Exclude<Part, string> | ExpressionError {
+function compilePart(
+  expression: string,
+  at: JsonPath,
+  { reads, vars }: Splitting,
+): Exclude<Part, string> | ExpressionError {
   const [, , reference] = SECRET.exec(expression) ?? [];
   if (reference !== undefined && reads === 'step') return { reference };
   try {
-    return compileExpression(expression, reads);
+    return compileExpression(expression, reads, vars);
   } catch (error) {
     if (error instanceof ExpressionError) return error.at(at);
     throw error;

@@ -58,7 +58,7 @@ export function deployedAnew(loaded: LoadedFlow): DeployedFlow {
   const { manifest, source } = loaded;
   const { id, name, version } = manifest;
   const record = { id, name, version, revision: 1, isEnabled: true, createdAt: 0, updatedAt: 0 };
-  return { record, loaded, prepared: prepareRevision(manifest, source) };
+  return { record, loaded, prepared: prepareRevision(manifest, source, loaded.files) };
 }
 
 /** Whether a flow may start runs now. */
@@ -108,7 +108,8 @@ export function createCatalog(
   const prepare = (loaded: LoadedFlow) => {
     const known = deployed.get(loaded.manifest.id);
     if (known !== undefined && isDeepStrictEqual(known.loaded, loaded)) return known;
-    const made = ready.get(loaded) ?? { loaded, prepared: prepareRevision(loaded.manifest, loaded.source) };
+    const { manifest, source, files } = loaded;
+    const made = ready.get(loaded) ?? { loaded, prepared: prepareRevision(manifest, source, files) };
     ready.set(loaded, made);
     return made;
   };
@@ -135,7 +136,7 @@ export function createCatalog(
     if (found?.snapshot === undefined)
       throw new Error(`revision ${revision} of the flow ${flowId} is not in the store`);
     const manifest = withLiterals(found.snapshot as unknown as Manifest, await readLiterals(found));
-    const prepared = prepareRevision(manifest, found.source ?? 'folder');
+    const prepared = prepareRevision(manifest, found.source ?? 'folder', found.needs?.files);
     older.set(`${flowId}:${revision}`, prepared);
     return prepared;
   };

@@ -1,9 +1,10 @@
-import type { CompiledExpression } from '../expressions/compile.ts';
+import type { CompiledExpression, Vars } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { ExpressionContext } from '../expressions/context.ts';
 import { orderKeyReader } from '../expressions/order-key.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
 import type { Manifest } from '../manifest/schema.ts';
+import { varsIn } from '../manifest/vars.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../model/planner.ts';
@@ -72,8 +73,9 @@ export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {
 export function prepareRevision(
   manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs' | 'serialize'>,
   source: ManifestSource,
+  files: Readonly<Record<string, string>> = {},
 ): PreparedRevision {
-  const prepared = prepareGraph(manifest.steps, { wired: wire(manifest.steps), isLoop: false });
+  const prepared = prepareGraph(manifest.steps, { wired: wire(manifest.steps), isLoop: false, vars: varsIn(files) });
   return {
     graph: manifest.steps,
     source,
@@ -101,39 +103,52 @@ function limitsTypes(graph: Graph): boolean {
   );
 }
 
-function prepareGraph(graph: Graph, { wired, isLoop }: { wired: WiredGraph; isLoop: boolean }): PreparedGraph {
+interface Preparing {
+  readonly wired: WiredGraph;
+  readonly isLoop: boolean;
+  readonly vars: Vars;
+}
+
+function prepareGraph(graph: Graph, { wired, isLoop, vars }: Preparing): PreparedGraph {
   const steps = Object.entries(graph);
   const first = steps.filter(([, { runAfter }]) => Object.keys(runAfter).length === 0).length;
   const prepare = ([stepKey, definition]: [string, StepDefinition]) => {
     const { downstream = [], steps: inner = {} } = wired[stepKey] ?? {};
     const followers = Math.max(downstream.length, isLoop ? first : 0);
     const isFailureHandled = downstream.some(([, { statuses }]) => statuses.includes('Failed'));
-    return [stepKey, prepareStep(definition, { followers, isFailureHandled, inner })];
+    return [stepKey, prepareStep(definition, { followers, isFailureHandled, inner, vars })];
   };
   return Object.fromEntries(steps.map(prepare));
 }
 
 function prepareStep(
   definition: StepDefinition,
-  { inner, ...own }: Pick<PreparedStep, 'followers' | 'isFailureHandled'> & { readonly inner: WiredGraph },
+  {
+    inner,
+    vars,
+    ...own
+  }: Pick<PreparedStep, 'followers' | 'isFailureHandled'> & {
+    readonly inner: WiredGraph;
+    readonly vars: Vars;
+  },
 ): PreparedStep {
   const { runAfter, inputs, forEach = null, steps } = definition;
   return {
     definition,
     conditions: compiled(() =>
       Object.entries(runAfter).flatMap(([after, { when }]) =>
-        when === undefined ? [] : [{ after, expression: compileCondition(when) }],
+        when === undefined ? [] : [{ after, expression: compileCondition(when, 'step', vars) }],
       ),
     ),
-    inputs: compiled(() => prepareInputs(inputs)),
-    items: steps && compiled(() => prepareInputs({ forEach })),
-    steps: steps && prepareGraph(steps, { wired: inner, isLoop: true }),
+    inputs: compiled(() => prepareInputs(inputs, vars)),
+    items: steps && compiled(() => prepareInputs({ forEach }, vars)),
+    steps: steps && prepareGraph(steps, { wired: inner, isLoop: true, vars }),
     ...own,
   };
 }
 
-function prepareInputs(written: JsonObject): PreparedInputs {
-  const template = compileTemplate(written);
+function prepareInputs(written: JsonObject, vars: Vars): PreparedInputs {
+  const template = compileTemplate(written, 'step', vars);
   return { written, template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
 }
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { ExpressionError } from '../expressions/compile.ts';
+import { ExpressionError, type Vars } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import type { Reference } from '../expressions/context.ts';
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
@@ -22,6 +22,7 @@ import { placeElsewhere } from './misplaced.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { STEP_KEY } from './schema.ts';
 import { isSecretInput, stepSecrets } from './secrets.ts';
+import { checkVar } from './vars.ts';
 
 /** The steps that fit the schema, and the keys of all steps of the file. */
 interface KnownSteps {
@@ -31,6 +32,8 @@ interface KnownSteps {
   readonly path: JsonPath;
   /** Whether the value at a path does not fit the schema, so that nothing follows from what is read there. */
   readonly isBroken: (path: JsonPath) => boolean;
+  /** Values by environment. */
+  readonly vars: Vars;
   /** The loops around the graph, outermost first: the loop's key, and the steps that it is one of. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
@@ -274,6 +277,7 @@ function checkReference(
   if (root === 'loop') {
     return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which exists only inside a loop')];
   }
+  if (root === 'vars') return checkVar({ root, path, position }, at, known.vars);
   const name = path[1];
   if (root !== 'steps' || name === undefined) return [];
   if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];

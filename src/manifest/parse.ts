@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
+import type { Vars } from '../expressions/compile.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { type Graph, GUID, type ManifestSnapshot, type ManifestSource } from '../model/manifest.ts';
 import { isStorable, UNSTORABLE } from '../model/text.ts';
@@ -16,6 +17,7 @@ import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
 import { checkTriggerExpressions } from './trigger-expressions.ts';
 import { resolveObjects } from './trigger-objects.ts';
+import { varsRead } from './vars.ts';
 import { WEBHOOK_FIELDS, WEBHOOK_ROWS } from './webhook-fields.ts';
 import { checkGates, resolveTrigger, type WebhookInputs, type WebhookTrigger } from './webhook-inputs.ts';
 
@@ -60,6 +62,8 @@ export interface ManifestRules extends StepRules {
   readonly strict: boolean;
   /** Secrets that are written out are stored, sealed. */
   readonly sealsSecrets?: boolean | undefined;
+  /** Values by environment, which expressions read; none where not given. */
+  readonly vars?: Vars | undefined;
   /** Where the manifests come from: the folder, where not given. */
   readonly source?: ManifestSource | undefined;
   /** What rooms that this one does not know have to say, in canonical paths. */
@@ -149,7 +153,8 @@ function loadDraft(
 ): { flow: LoadedFlow; problems: Problem[] } {
   const { header, triggers, steps, broken, isBroken } = draft;
   const problems = [...draft.problems];
-  const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken };
+  const { vars = {} } = rules;
+  const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken, vars };
   problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
 
   for (const field of ['name', 'version'] as const) {
@@ -222,7 +227,7 @@ function loadDraft(
   const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
   if (pinInputs === true && rules.sealsSecrets !== true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
   const snapshot = snapshotOf(manifest, secretInputs);
-  const files = filesOf(triggers, webhooks);
+  const files = { ...filesOf(triggers, webhooks), ...varsRead(steps, vars) };
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';
   const flow = { file, manifest, snapshot, files, hash: hashOf(snapshot, files), source, webhooks, ...named };

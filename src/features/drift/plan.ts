@@ -20,7 +20,7 @@ const MOST_BYTES = 4 * 1024 * 1024;
  */
 export const driftPlan: PlanCheck = async (loaded, store) => {
   const { manifest, source, webhooks, file } = loaded;
-  const flow = { loaded, prepared: prepareRevision(manifest, source) };
+  const flow = { loaded, prepared: prepareRevision(manifest, source, loaded.files) };
   const payloads: unknown[] = [];
   for (const { triggerKey } of webhooks) {
     const query = {
