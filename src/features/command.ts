@@ -3,9 +3,11 @@ import { deployPart } from '../commands/deploy.ts';
 import type { CommandPart } from '../commands/part.ts';
 import { activityCommand } from './activity/command.ts';
 import { alertsCommand } from './alerts/command.ts';
+import { backupCommand } from './backup/command.ts';
 import { bulkCommand } from './bulk/command.ts';
 import { copyCommand } from './copy/command.ts';
 import { deliveriesCommand } from './deliveries/command.ts';
+import { deploysCommand } from './deploys/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';
 import { flowsCommand } from './flows/command.ts';
@@ -54,4 +56,6 @@ export const commandParts: readonly CommandPart[] = [
   vectorsCommand,
   schemaCommand,
   inferSchemaCommand,
+  backupCommand,
+  deploysCommand,
 ];

@@ -43,3 +43,8 @@ export async function openSimulationStore(): Promise<Store> {
   // Loaded only here: a service that rehearses nothing has no database in its own thread.
   return (await import('./sqlite/memory.ts')).openMemoryStore();
 }
+
+/** Copies a SQLite database into a file that does not exist. */
+export async function backupStore(path: string, target: string): Promise<number> {
+  return (await import('./sqlite/backup.ts')).copyPages(path, target);
+}

@@ -147,6 +147,7 @@ const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   shutdownGraceSeconds: null,
   deliveryStore: null,
   deliveryRingSize: null,
+  vars: { REGION: 'eu' },
 };
 /** Valid only together with another one. */
 const USER = { dashboardUser: 'ann', dashboardPassword: 'canary of ann' };

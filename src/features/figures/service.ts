@@ -48,6 +48,8 @@ const BUCKETED = {
   ...SPAN,
 };
 
+const OF_FLOW = { flowId: parameter.optionalGuid().meta({ description: 'Figures of this flow alone.' }) };
+
 const runStatsSchema = z.object({
   totalFlows: field.integer(),
   activeRuns: field.integer(),
@@ -124,15 +126,17 @@ const runStatsRoute: ApiRoutes = (app, services) => {
       operationId: 'runStats',
       limit: 'filtered',
       summary: 'Runs in flight, and runs that ended today (UTC)',
-      query: z.strictObject(BUILT_IN),
+      query: z.strictObject({ ...BUILT_IN, ...OF_FLOW }),
       answer: runStatsSchema,
     }),
     async (request) => {
-      const { includeBuiltIn } = request.query;
+      const { includeBuiltIn, flowId: asked } = request.query;
       const sight = sightOf(request, services);
       const midnight = Math.floor(clock.now() / DAY_MS) * DAY_MS;
       const counts = await Promise.all([store.of(flowsStore).countRuns(), store.countEndedRuns(midnight)]);
-      const isCounted = (flowId: string) => (includeBuiltIn || flowId !== ALERT_FLOW_ID) && sees(sight, flowId);
+      const isWanted = (flowId: string) =>
+        asked === undefined ? includeBuiltIn || flowId !== ALERT_FLOW_ID : flowId === asked;
+      const isCounted = (flowId: string) => isWanted(flowId) && sees(sight, flowId);
       const [kept = [], ended = []] = counts.map((each) => each.filter(({ flowId }) => isCounted(flowId)));
       return {
         totalFlows: catalog.list().filter(({ record }) => isCounted(record.id)).length,
@@ -192,13 +196,16 @@ const deliveryStatsRoute: ApiRoutes = (app, services) => {
       operationId: 'deliveryStats',
       limit: 'filtered',
       summary: 'Counts by reason over the last hours',
-      query: z.strictObject({ hours: parameter.lookBackHours() }),
+      query: z.strictObject({ hours: parameter.lookBackHours(), ...OF_FLOW }),
       answer: deliveryStatsSchema,
     }),
     async (request) => {
       const { query } = request;
       const since = clock.now() - query.hours * HOUR_MS;
-      const { counts, ...stats } = await store.of(figuresStore).deliveryStats({ since, ...limitOf(request, services) });
+      const isSeen = query.flowId !== undefined && sees(sightOf(request, services), query.flowId);
+      const ofFlow =
+        query.flowId === undefined ? limitOf(request, services) : { flowIds: isSeen ? [query.flowId] : [] };
+      const { counts, ...stats } = await store.of(figuresStore).deliveryStats({ since, ...ofFlow });
       const inOrder = REASON_CODES.filter((reason) => counts[reason] !== undefined);
       return {
         ...stats,

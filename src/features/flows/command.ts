@@ -55,12 +55,31 @@ function makeFlows(): Command {
 }
 
 async function listAll(options: ListOptions): Promise<void> {
-  const flows = await listFlows(await clientOf(options));
+  const client = await clientOf(options);
+  const flows = await listFlows(client);
   if (options.json) return printJson(flows);
   const stateOf = ({ isEnabled, drainingSince }: (typeof flows)[number]) =>
     isEnabled ? (drainingSince === null ? 'enabled' : 'draining') : 'disabled';
-  const rows = flows.map((flow) => [flow.id, flow.name, flow.version, String(flow.revision), stateOf(flow)]);
-  print(table(['ID', 'NAME', 'VERSION', 'REVISION', 'STATE'], rows));
+  const rows: string[][] = [];
+  for (const flow of flows) {
+    const hour = rows.length < MOST_WITH_FIGURES ? await lastHourOf(flow.id, client) : ['', '', ''];
+    rows.push([flow.id, flow.name, flow.version, String(flow.revision), stateOf(flow), ...hour]);
+  }
+  print(table(['ID', 'NAME', 'VERSION', 'REVISION', 'STATE', 'DELIVERIES/H', 'REFUSED/H', 'P95'], rows));
+}
+
+/** Each flow is asked for. */
+const MOST_WITH_FIGURES = 100;
+
+/** Deliveries of the last hour, those of them that were refused, and how long its runs took. */
+async function lastHourOf(flowId: string, client: Awaited<ReturnType<typeof clientOf>>): Promise<string[]> {
+  const ask = async (path: string) =>
+    (await client.ask({ method: 'GET', path: `/flows/api/${path}&flowId=${flowId}` })).body;
+  const { total, rejected } = Object(await ask('webhooks/stats?hours=1'));
+  const { buckets } = Object(await ask('runs/timeseries?bucket=hour&hours=2'));
+  const durations = (Array.isArray(buckets) ? buckets : []).map(({ p95DurationMs }) => Number(p95DurationMs ?? -1));
+  const p95 = Math.max(-1, ...durations);
+  return [String(total ?? ''), String(rejected ?? ''), p95 < 0 ? '' : `${p95} ms`];
 }
 
 async function deleteFlow(name: string, { reason, ...options }: DeleteOptions): Promise<void> {

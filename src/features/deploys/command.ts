@@ -1,0 +1,42 @@
+import { Command } from 'commander';
+import { allowOption, CommandError, reporting, withService } from '../../commands/context.ts';
+import type { CommandPart } from '../../commands/part.ts';
+import { concludeDeploy, renderDeployed } from '../../commands/render-outcomes.ts';
+import { clientOf, type ServiceOptions } from '../../commands/service-client.ts';
+import type { DeployOutcome, Override } from '../../model/finding.ts';
+import { print } from '../../telemetry/terminal.ts';
+
+interface ReloadOptions extends ServiceOptions {
+  readonly allow: readonly Override[];
+}
+
+interface Reloaded {
+  readonly outcomes: readonly DeployOutcome[];
+  readonly unreadable: readonly { readonly file: string; readonly why: string }[];
+  readonly warnings: readonly string[];
+}
+
+function makeReload(): Command {
+  const command = new Command('reload')
+    .description('Have a running service read its manifests, its .env and its secrets again, as SIGHUP does')
+    .addOption(allowOption('deploy what would be refused'));
+  return withService(command)
+    .addHelpText('after', '\nThe exit code is 0 if everything was read and deployed, otherwise as that of deploy.')
+    .action(reporting(reload));
+}
+
+async function reload({ allow, ...options }: ReloadOptions): Promise<void> {
+  const client = await clientOf(options);
+  const query = allow.length === 0 ? '' : `?allow=${allow.join(',')}`;
+  const path = `/flows/api/flows/reload${query}`;
+  const { status, body } = await client.ask({ method: 'POST', path, body: '{}', accepts: [400, 409] });
+  const { outcomes, unreadable, warnings } = body as Partial<Reloaded>;
+  if (status === 400 || outcomes === undefined || unreadable === undefined) {
+    throw new CommandError(String(Object(body).message ?? 'The answer is not that of a Sluice service'));
+  }
+  const lines = [...(warnings ?? []), ...unreadable.map(({ file, why }) => `error ${file} was not deployed: ${why}`)];
+  print(`${[...lines, renderDeployed(outcomes)].join('\n')}\n`);
+  process.exitCode = unreadable.length > 0 ? 2 : concludeDeploy(outcomes, allow).code;
+}
+
+export const deploysCommand: CommandPart = { name: 'deploys', commands: [makeReload] };

@@ -1,0 +1,23 @@
+import SqliteDatabase from 'better-sqlite3';
+
+/** Copies one instant of a database, checks the copy and yields how many pages it has: what is written meanwhile is not in it, and no writer waits. */
+export async function copyPages(path: string, target: string): Promise<number> {
+  const source = new SqliteDatabase(path, { readonly: true, fileMustExist: true });
+  try {
+    // In few steps: a write of the service in between would have it begin again.
+    const { totalPages } = await source.backup(target, {
+      progress: ({ remainingPages }) => Math.max(remainingPages, 1),
+    });
+    const copy = new SqliteDatabase(target);
+    try {
+      copy.pragma('journal_mode = DELETE');
+      const found = copy.pragma('integrity_check', { simple: true });
+      if (found !== 'ok') throw new Error(`the copy is damaged: ${String(found)}; run sluice doctor on the database`);
+    } finally {
+      copy.close();
+    }
+    return totalPages;
+  } finally {
+    source.close();
+  }
+}
