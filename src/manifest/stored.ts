@@ -7,7 +7,7 @@ import type { Manifest } from './schema.ts';
 import { referencesIn } from './secrets.ts';
 import { objectSecrets, resolveObjects } from './trigger-objects.ts';
 import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
-import { resolveTrigger } from './webhook-inputs.ts';
+import { REPEATED_KEY, resolveTrigger } from './webhook-inputs.ts';
 
 interface StoredRevision {
   readonly name: string;
@@ -64,7 +64,7 @@ export function storedFlow(
       files,
     });
     for (const { path: place, message, severity } of found) {
-      if (severity === 'error') unread.set(place, message);
+      if (severity === 'error' && message !== REPEATED_KEY) unread.set(place, message);
     }
     // Without it no log is asked, and the trigger is served: no reason to refuse what is sent to it.
     const { objects } = resolveObjects(trigger, [], rules.readSecret);

@@ -82,7 +82,7 @@ function resolveSecrets(
       const place = [...path, ...at];
       const secret = resolveSecret(text, readSecret);
       if ('error' in secret) problems.push(errorAt(place, secret.error));
-      else if (found.includes(secret.value)) problems.push(errorAt(place, 'is a key that the list has already'));
+      else if (found.includes(secret.value)) problems.push(errorAt(place, REPEATED_KEY));
       else if (secret.value !== '') found.push(secret.value);
       if (text === MASK) problems.push(errorAt(place, 'is the mask shown in place of a secret, not a key'));
       else if (text === '') problems.push(warningAt(place, `is empty, which counts as no ${nounOf(field)}`));
@@ -134,6 +134,9 @@ function resolvePublicUrl(
 function nounOf(field: SecretField): string {
   return field === 'webhookVerifyToken' ? 'token' : 'key';
 }
+
+/** A mistake in a manifest; of one in force, whose references have come to be the same, each key counts once. */
+export const REPEATED_KEY = 'is a key that the list has already';
 
 const KEY_NAMES = [
   ['webhookHmacKey', 'webhookSecret'],

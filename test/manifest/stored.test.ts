@@ -72,6 +72,29 @@ describe('a stored revision', () => {
     expect(restored.flow.lost).toEqual(['triggers.hook.inputs.webhookHmacKey']);
   });
 
+  describe('with several keys in force', () => {
+    const stored = load({ webhookHmacKey: ['present', 'env:KEY', 'another'] });
+
+    it('has those that were written out, and reads the others again', () => {
+      const keys = { current: 'present', previous: undefined, others: ['from the environment', 'another'] };
+      expect(keysOf(restore(stored, openedNeeds(stored)))).toEqual(keys);
+      expect(JSON.stringify(stored.snapshot)).not.toMatch(/present|another/);
+    });
+
+    it('goes on with the keys that it has where others are lost, and never uses a mask', () => {
+      const restored = restore(stored);
+      expect(keysOf(restored)).toEqual({ current: 'from the environment', previous: undefined });
+      expect(restored.flow.lost).toEqual([0, 2].map((at) => `triggers.hook.inputs.webhookHmacKey[${at}]`));
+    });
+
+    it('is served where its references have come to be one key', () => {
+      const read: Partial<ManifestRules> = { readSecret: () => ({ value: 'another' }) };
+      const restored = restore(stored, openedNeeds(stored), read);
+      expect(keysOf(restored)).toEqual({ current: 'present', previous: undefined, others: ['another'] });
+      expect(restored.flow.unreadable).toBeUndefined();
+    });
+  });
+
   it('lets no legacy key step in for one that was lost', () => {
     const stored = load({ webhookHmacKey: 'present', webhookSecret: 'env:KEY' });
     expect(keysOf(restore(stored, lost('webhookHmacKey')))).toEqual(NO_KEYS);
