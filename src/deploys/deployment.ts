@@ -1,6 +1,7 @@
 import { watch } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
+import { ENV_FILE } from '../config/env-file.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import type { Catalog } from '../flows/catalog.ts';
@@ -215,7 +216,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       listeners.push(tell);
       await tell(untold.splice(0));
     },
-    watch: () => watchFolder(folder, () => void reloadAndLog(), logger),
+    watch: () => watchReads(folder, () => void reloadAndLog(), logger),
     async start({ flows, unreadable }) {
       await useFolder({ flows, unreadable }, services);
       const { refused, warnings } = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
@@ -416,17 +417,34 @@ function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, 
 /** An editor or a checkout writes files in several goes: so long nothing may have happened before they are read. */
 const QUIET_MS = 200;
 
-/** Calls back when manifests in the folder have changed; yields how to stop. */
-function watchFolder(folder: string, onChange: () => void, logger: Logger): () => void {
+/** Calls back when manifests or the file of variables have changed; yields how to stop. */
+function watchReads(folder: string, onChange: () => void, logger: Logger): () => void {
+  const stops = [
+    watchFolder(folder, { isRead: (name) => name.endsWith('.json'), onChange, logger }),
+    watchFolder(process.cwd(), { isRead: (name) => name === ENV_FILE, onChange, logger }),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+  };
+}
+
+interface Watching {
+  readonly isRead: (name: string) => boolean;
+  readonly onChange: () => void;
+  readonly logger: Logger;
+}
+
+/** Calls back when what a reload reads has changed in the folder; yields how to stop. */
+function watchFolder(folder: string, { isRead, onChange, logger }: Watching): () => void {
   let timer: NodeJS.Timeout | undefined;
   const watcher = watch(folder, (_event, name) => {
-    // Where the system does not say which file it was, it may have been a manifest.
-    if (name !== null && !name.endsWith('.json')) return;
+    // Where the system does not say which file it was, it may have been one of them.
+    if (name !== null && !isRead(name)) return;
     clearTimeout(timer);
     timer = setTimeout(onChange, QUIET_MS).unref();
   });
   watcher.on('error', (error) => {
-    logger.error({ err: error, folder }, 'Sluice no longer watches the folder of manifests; changes need a reload');
+    logger.error({ err: error, folder }, 'Sluice no longer watches a folder; changes need a reload');
   });
   return () => {
     clearTimeout(timer);

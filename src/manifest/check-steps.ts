@@ -33,7 +33,7 @@ interface KnownSteps {
   /** Whether the value at a path does not fit the schema, so that nothing follows from what is read there. */
   readonly isBroken: (path: JsonPath) => boolean;
   /** Values by environment. */
-  readonly vars: Vars;
+  readonly vars?: Vars | undefined;
   /** The loops around the graph, outermost first: the loop's key, and the steps that it is one of. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
@@ -277,7 +277,7 @@ function checkReference(
   if (root === 'loop') {
     return known.outer.length > 0 ? [] : [errorAt(at, 'reads loop, which exists only inside a loop')];
   }
-  if (root === 'vars') return checkVar({ root, path, position }, at, known.vars);
+  if (root === 'vars') return checkVar({ root, path, position }, at, known.vars ?? {});
   const name = path[1];
   if (root !== 'steps' || name === undefined) return [];
   if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];

@@ -17,12 +17,6 @@ export function varsRead(steps: unknown, vars: Vars): Readonly<Record<string, st
   );
 }
 
-/** The values that a revision was deployed with, from all that is kept with it. */
-export function varsIn(files: Readonly<Record<string, string>>): Vars {
-  const entries = Object.entries(files).filter(([name]) => name.startsWith(PREFIX));
-  return Object.fromEntries(entries.map(([name, value]) => [name.slice(PREFIX.length), value]));
-}
-
 export function checkVar({ path: [, name] }: Reference, at: JsonPath, vars: Vars): Problem[] {
   if (typeof name !== 'string')
     return [errorAt(at, 'reads vars without a name that is written out, such as vars.REGION')];
