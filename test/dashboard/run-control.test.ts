@@ -151,6 +151,7 @@ describe('schedules', () => {
         flowId: ORDERS_ID,
         flowName: 'orders',
         triggerKey: 'hourly',
+        enabled: true,
         cron: '0 * * * *',
         timeZone: 'UTC',
         nextExecution: '2026-11-21T13:00:00.000Z',

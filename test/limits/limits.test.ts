@@ -17,12 +17,14 @@ import { withBudget } from '../../src/expressions/metering.ts';
 import { ArrivingBody, parseBody } from '../../src/expressions/trigger-body.ts';
 import { createSendAlertHandler } from '../../src/features/alerts/send.ts';
 import { readAlerts } from '../../src/features/alerts/targets.ts';
+import { AnswerLinks, seal } from '../../src/features/approvals/links.ts';
 import { ownHandshakes } from '../../src/features/handshake/own-handshakes.ts';
 import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
 import { refuseLongPage } from '../../src/features/reconcile/source.ts';
 import { startOfLoop } from '../../src/flows/handlers/for-each.ts';
+import { waitForSignal } from '../../src/flows/handlers/wait-for-signal.ts';
 import { problemOfJson } from '../../src/flows/non-json.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
 import { readJson } from '../../src/manifest/json-text.ts';
@@ -294,6 +296,35 @@ const SIZES: Readonly<Record<string, Sized>> = {
       writeFileSync(join(folder, 'key'), 'k'.repeat(size));
       return 'value' in secretReader({ env: {}, baseFolder: folder })('file:key');
     },
+  },
+  'features/approvals/links.ts MAX_TOKEN': {
+    takes: async (size) => {
+      const secret = Buffer.alloc(32, 1);
+      const links = new AnswerLinks(() => 'https://sluice.example');
+      const store = { keepSecret: async () => secret };
+      links.connect({ store } as unknown as Parameters<AnswerLinks['connect']>[0]);
+      // Three bytes are four characters; 36 of them are not the key of the step.
+      const stepKey = 'k'.repeat(Math.ceil((size * 3) / 4) - 36);
+      const found = await links.open(seal(secret, { runId: ORDERS_ID, stepKey, expiresAt: NOW }));
+      return found?.stepKey === stepKey;
+    },
+  },
+  'features/approvals/service.ts MAX_BODY_BYTES': {
+    takes: async (size) => {
+      const body = `choice=${'x'.repeat(size - 'choice='.length)}`;
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+      const url = '/flows/api/webhook/answers/none';
+      return (await dashboard.app.inject({ method: 'POST', url, headers, body })).statusCode === 404;
+    },
+  },
+  'features/vars/settings.ts 4096': {
+    takes: (size) => settingsSchema.shape.vars.safeParse({ REGION: 'x'.repeat(size) }).success,
+  },
+  'flows/handlers/wait-for-signal.ts 20': {
+    takes: (size) => waitForSignal.inputs.safeParse({ choices: times(size, (at) => `c${at}`) }).success,
+  },
+  'flows/handlers/wait-for-signal.ts 1000': {
+    takes: (size) => waitForSignal.inputs.safeParse({ question: 'x'.repeat(size) }).success,
   },
   'features/reconcile/log-schema.ts 20': {
     takes: (size) => {

@@ -44,6 +44,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'expressions/condition.ts MAX_TRACED_CHARACTERS',
     'features/drift/payload-paths.ts MOST_VALUES',
     'features/activity/view.ts MAX_FAULTS',
+    'features/flows/command.ts MOST_WITH_FIGURES',
     'features/alerts/alert-plan.ts MOST_CHANGES',
     'features/alerts/incidents.ts MOST_CHARACTERS',
     'features/api-docs/service.ts MAX_NAMED_WEBHOOKS',
@@ -120,6 +121,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
   'so much is remembered or watched; the oldest goes': [
     'dashboard/auth.ts MAX_REMEMBERED',
     'features/alerts/alert-plan.ts MOST_ALERTS',
+    'features/approvals/bound.ts MAX_REMEMBERED',
     'features/alerts/watch.ts MOST_PROCESSES',
     'features/drift/payload-watch.ts MOST_EVENTS',
     'features/drift/payload-watch.ts MOST_ROWS',

@@ -115,7 +115,7 @@ describe('a folder', () => {
   }
 }`;
     await writeFile(join(folder, 'flow.json'), text);
-    await writeFile(join(folder, 'syntax.json'), '{\n  "id": 1,\n}');
+    await writeFile(join(folder, 'syntax.json'), '{\n  "id": 1,\n  "name"\n}');
     const { issues } = await loadManifests(folder, rules);
     expect(issues.map((issue) => formatIssue(issue).replaceAll(`${folder}/`, '').split(': ')[0]).sort()).toEqual([
       'error flow.json:11:29 steps.a.inputs.message',
@@ -125,8 +125,7 @@ describe('a folder', () => {
       'error flow.json:6:23 Triggers.hook.type',
       'error flow.json:6:89 Triggers.more.inputs.webhookSlug',
       'error flow.json:7:61 Triggers.same.inputs.webhookSlug',
-      'error syntax.json:3:1',
-      'error syntax.json:3:1',
+      'error syntax.json:4:1',
     ]);
   });
 

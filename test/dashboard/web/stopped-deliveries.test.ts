@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { words } from '../../../src/dashboard/web/words.ts';
 
-const webhook = (key: string, holdsDeliveries: boolean) => ({ key, type: 'webhook', enabled: true, holdsDeliveries }) as const;
+const webhook = (key: string, holdsDeliveries: boolean) =>
+  ({ key, type: 'webhook', enabled: true, holdsDeliveries }) as const;
 type Triggers = Parameters<typeof words.stoppedDeliveries>[0];
 
 it.each<[string, Triggers, string[], string]>([
