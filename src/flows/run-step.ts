@@ -19,14 +19,9 @@ import type { Abortable } from './leases.ts';
 import type { PreparedInputs, PreparedRevision, PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
 import { beginAnew, MissingSecretError, secretWaitIn, waitForSecret } from './secret-wait.ts';
+import { expressionContext } from './step-context.ts';
 import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
-import {
-  createRunInputs,
-  expressionContext,
-  type ReadRunInput,
-  type ResolvedInputs,
-  resolveInputs,
-} from './step-inputs.ts';
+import { createRunInputs, type ReadRunInput, type ResolvedInputs, resolveInputs } from './step-inputs.ts';
 import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInputs } from './sub-flows.ts';
 import type { WaitLinks } from './wait-links.ts';
 

@@ -2,14 +2,12 @@ import { ExpressionError } from '../expressions/compile.ts';
 import type { ExpressionContext, Reference } from '../expressions/context.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import type { CompiledTemplate } from '../expressions/template.ts';
-import { declaredBy, parseBody } from '../expressions/trigger-body.ts';
-import { ConversionError } from '../expressions/values.ts';
 import { isMasked } from '../manifest/mask.ts';
 import { isReference, type SecretReader, type UnreadSecret } from '../manifest/read-secret.ts';
 import { resolveStepSecrets, stepSecrets } from '../manifest/secrets.ts';
 import type { Json } from '../model/json.ts';
 import type { Graph } from '../model/manifest.ts';
-import { MAX_BYTES, type RunTrigger, SCHEDULED_FOR } from '../model/run.ts';
+import { MAX_BYTES } from '../model/run.ts';
 import { graphOfScope, scopesAround } from '../model/runtime-keys.ts';
 import type { Claim, LargeRunInput, RunInput, Store } from '../store/store.ts';
 import type { StepHandler } from './handlers/handler.ts';
@@ -17,6 +15,7 @@ import type { Abortable } from './leases.ts';
 import { problemOfJson } from './non-json.ts';
 import { freezeJson, NO_CONTEXT, type PreparedInputs, type PreparedRevision } from './prepared-revision.ts';
 import { MissingSecretError } from './secret-wait.ts';
+import { expressionContext, type Place } from './step-context.ts';
 import { StepFailure } from './step-failure.ts';
 import type { WaitLinks } from './wait-links.ts';
 
@@ -28,9 +27,6 @@ export interface ResolvedInputs {
   /** To secrets, as written. */
   readonly references: readonly string[];
 }
-
-/** Of the step: its run, its scope and the item of its loop. */
-type Place = Pick<Claim, 'runId' | 'flowId' | 'revision' | 'stepKey' | 'loop'>;
 
 interface InputRequest {
   readonly inputs: PreparedInputs;
@@ -126,34 +122,6 @@ async function render(
   return freezeJson(value);
 }
 
-/** What the expressions of a step read. The body is parsed when an expression first asks for it. */
-export function expressionContext(
-  { trigger, deliveries, steps, triggerType, ...read }: RunInput,
-  { runId, flowId, revision, stepKey, loop }: Place,
-): ExpressionContext {
-  const startedAt = new Date(read.startedAt).toISOString();
-  return {
-    trigger: {
-      get body() {
-        return bodyOf(trigger).value;
-      },
-      get envelope() {
-        return bodyOf(trigger).envelope ?? bodyOf(trigger).value;
-      },
-      headers: trigger.headers,
-      key: trigger.key,
-      get deliveries() {
-        return deliveriesOf(deliveries);
-      },
-      // One that an operator fired was due when it started.
-      scheduledFor: triggerType === 'cron' ? (trigger.headers[SCHEDULED_FOR] ?? startedAt) : null,
-    },
-    run: { id: runId, startedAt, flow: flowId, revision },
-    steps: loop === null ? steps : seenFrom(stepKey, steps),
-    ...(loop === null ? {} : { loop }),
-  };
-}
-
 /**
  * Runtime keys of the steps that expressions read: those among its siblings and in the scopes around it that a path
  * names, and all of them where the name is worked out.
@@ -167,41 +135,6 @@ function stepKeysRead(graph: Graph, stepKey: string, references: readonly Refere
       .filter((key) => isAny || names.has(key))
       .map((key) => `${scope}${key}`),
   );
-}
-
-/** By their own keys; a sibling hides a step of the same key further out. */
-function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] {
-  const seen = new Map<string, RunInput['steps'][string]>();
-  for (const scope of scopesAround(stepKey).toReversed()) {
-    for (const [key, step] of Object.entries(steps)) {
-      const localKey = key.startsWith(scope) ? key.slice(scope.length) : '.';
-      if (!localKey.includes('.')) seen.set(localKey, step);
-    }
-  }
-  return Object.fromEntries(seen);
-}
-
-// One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
-const parsedBodies = new WeakMap<Sent, ReturnType<typeof parseBody>>();
-
-type Sent = Pick<RunTrigger, 'body' | 'contentType' | 'headers'>;
-
-function bodyOf(sent: Sent, name = 'trigger.body') {
-  const parsed = parsedBodies.get(sent) ?? parseBody(sent.body, declaredBy(sent));
-  parsedBodies.set(sent, parsed);
-  if ('error' in parsed) throw new ConversionError(`${name} cannot be read: ${parsed.error}`);
-  return parsed;
-}
-
-function deliveriesOf(deliveries: RunInput['deliveries']): ExpressionContext['trigger']['deliveries'] {
-  return deliveries.map((delivery, index) => ({
-    id: delivery.id,
-    receivedAt: new Date(delivery.receivedAt).toISOString(),
-    headers: delivery.headers,
-    get body() {
-      return bodyOf(delivery, `trigger.deliveries[${index}].body`).value;
-    },
-  }));
 }
 
 /**
