@@ -10,7 +10,7 @@ const HABITS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /(?<![.\w])secret\s*\(/,
-    'secret() is a placeholder of its own in step inputs, with its reference written out, such as "Bearer ${secret(\'env:NAME\')}"',
+    `secret() is a placeholder of its own in step inputs, with its reference written out, such as "Bearer \${secret('env:NAME')}"`,
   ],
   [/===/, 'CEL has no ===; write =='],
   [/!==/, 'CEL has no !==; write !='],

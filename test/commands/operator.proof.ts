@@ -451,7 +451,9 @@ describe('the status', () => {
     const { code, stdout } = await sluice('status', '--since', '2h');
     await sluice('enable', 'asking');
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^ready\n\nSEVERITY +KIND +MESSAGE\nerror +failed_runs +\d+ runs? of broken failed in the last 24 hours/);
+    expect(stdout).toMatch(
+      /^ready\n\nSEVERITY +KIND +MESSAGE\nerror +failed_runs +\d+ runs? of broken failed in the last 24 hours/,
+    );
     expect(stdout).toMatch(/^deliveries from \S+Z to \S+Z: \d+ accepted, \d+ rejected$/m);
     expect(stdout).toMatch(/^runs from \S+Z to \S+Z: \d+ succeeded, \d+ failed, \d+ cancelled, \d+ running$/m);
     expect(stdout).toMatch(/^books: (\d+) accepted = \1 runs?; 0 unaccounted$/m);
