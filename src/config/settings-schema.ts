@@ -395,6 +395,22 @@ const kernelRows = {
     accepts: 'an integer of seconds from 0 to 3600',
     meaning: 'How long running steps may continue after a stop was requested.',
   }),
+  vars: option(
+    z
+      .record(
+        z.string().regex(/^[A-Za-z_]\w{0,63}$/),
+        z.union([z.string(), z.number(), z.boolean()]).transform(String).pipe(z.string().max(4096)),
+      )
+      .optional(),
+    {
+      variable: 'SLUICE_VAR_NAME',
+      contents: 'open',
+      replicas: 'same',
+      accepts: 'a text for each name of letters, digits and underscores, such as SLUICE_VAR_REGION=eu',
+      meaning:
+        'Values that differ between environments and are not secret: expressions in steps read SLUICE_VAR_REGION as vars.REGION.',
+    },
+  ),
 } satisfies SettingRows;
 
 type Joined<Parts> = Parts extends readonly [infer First, ...infer Others] ? First & Joined<Others> : unknown;

@@ -1,7 +1,6 @@
 import { alertsSettings } from './alerts/settings.ts';
 import { evidenceSettings } from './evidence/settings.ts';
 import { httpRequestSettings } from './http-request/settings.ts';
-import { varsSettings } from './vars/settings.ts';
 
 /** Settings that features bring. */
-export const settingParts = [httpRequestSettings, evidenceSettings, alertsSettings, varsSettings] as const;
+export const settingParts = [httpRequestSettings, evidenceSettings, alertsSettings] as const;

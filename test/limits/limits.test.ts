@@ -317,7 +317,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return (await dashboard.app.inject({ method: 'POST', url, headers, body })).statusCode === 404;
     },
   },
-  'features/vars/settings.ts 4096': {
+  'config/settings-schema.ts 4096': {
     takes: (size) => settingsSchema.shape.vars.safeParse({ REGION: 'x'.repeat(size) }).success,
   },
   'flows/handlers/wait-for-signal.ts 20': {
