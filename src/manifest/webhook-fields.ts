@@ -11,7 +11,7 @@ import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
 import { respondFields } from './fields/respond.ts';
-import { type FieldRows, fieldsOf, type Held, type ReadonlyValue, type Row } from './fields/row.ts';
+import { type FieldRows, fieldsOf, type Held, type Merged, type ReadonlyValue, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
 import type { TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
@@ -99,10 +99,10 @@ const all = Object.keys(rows) as WebhookField[];
 const holding = <Kind extends Held>(kind: Kind) =>
   all.filter((field): field is Holding<Kind> => WEBHOOK_ROWS[field].holds === kind);
 
-type Intersected<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
-  ? All
-  : never;
-type Objects = Intersected<NonNullable<(typeof triggerParts)[number]['objects']>>;
+type ObjectsOf<Parts> = {
+  readonly [At in keyof Parts]: Parts[At] extends { readonly objects?: infer Objects } ? NonNullable<Objects> : never;
+};
+type Objects = Merged<ObjectsOf<typeof triggerParts>>;
 
 /** What a webhook trigger has beside its inputs, as its author wrote it or with its secrets read. */
 export type ObjectsOfTrigger = {

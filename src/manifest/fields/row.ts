@@ -133,12 +133,8 @@ export function field<Schema extends z.ZodType, const Holds extends Held, Inputs
 /** Rows by the names of their fields, such as those of one feature. */
 export type FieldRows = Readonly<Record<string, Row<never, unknown, never>>>;
 
-type Merged<Groups extends readonly FieldRows[]> = Groups extends readonly [
-  infer First,
-  ...infer Rest extends readonly FieldRows[],
-]
-  ? First & Merged<Rest>
-  : unknown;
+/** All that is in the groups of a list. */
+export type Merged<Groups> = Groups extends readonly [infer First, ...infer Rest] ? First & Merged<Rest> : unknown;
 
 /** All rows of some groups, in their order. */
 export function fieldsOf<const Groups extends readonly FieldRows[]>(groups: Groups): Merged<Groups> {
