@@ -4,6 +4,7 @@ import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
+import { withoutUser } from '../model/text.ts';
 import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
@@ -74,7 +75,7 @@ export function createFingerprint({
   const fixed = {
     storeKey: sealer?.keyId ?? null,
     settings: digestsOf('open', (name) => {
-      const value = name === 'publicUrl' ? settings.publicUrl?.replace(/\/\/[^/]*@/, '//') : settings[name];
+      const value = name === 'publicUrl' ? settings.publicUrl && withoutUser(settings.publicUrl) : settings[name];
       return createHash('sha256')
         .update(JSON.stringify(value ?? null))
         .digest('hex')

@@ -23,7 +23,7 @@ type RecordServices = Pick<DashboardServices, 'store' | 'clock' | 'newId' | 'log
  * answer. A request is refused while the store cannot keep it, or the time is not known.
  */
 export function recordActivity(app: FastifyInstance, services: RecordServices): void {
-  const { store, logger } = services;
+  const { store } = services;
   app.decorateRequest(INTERVENTION);
   app.addHook('preHandler', async (request) => {
     const { scope, isPlan, isRoutine } = request.routeOptions.config.access ?? {};
@@ -37,19 +37,28 @@ export function recordActivity(app: FastifyInstance, services: RecordServices): 
   app.addHook('onSend', async (request, reply, payload) => {
     const intervention = request.getDecorator<NewIntervention | undefined>(INTERVENTION);
     if (intervention === undefined) return payload;
-    const { id, actor, clientIp, action, target, details, reason } = intervention;
     const { statusCode } = reply;
-    const fields = { interventionId: id, actor, clientIp, action, target, details, reason, statusCode };
-    logEvent(logger, 'Intervention', fields);
-    if (statusCode === 200 && request.routeOptions.config.access?.endsLater === true) return payload;
-    try {
-      await store.endIntervention({ id, statusCode });
-    } catch (error) {
-      // It happened, so its answer has to get out; the list goes on to show that its end is not known.
-      logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
-    }
+    const endsLater = statusCode === 200 && request.routeOptions.config.access?.endsLater === true;
+    await noteEnd(intervention, { statusCode, endsLater }, services);
     return payload;
   });
+}
+
+/** Tells an intervention and its answer in the log and, unless it ends later, in the activity. Never rejects. */
+export async function noteEnd(
+  { id, actor, clientIp, action, target, details, reason }: NewIntervention,
+  { statusCode, endsLater = false }: { readonly statusCode: number; readonly endsLater?: boolean },
+  { store, logger }: Pick<RecordServices, 'store' | 'logger'>,
+): Promise<void> {
+  const fields = { interventionId: id, actor, clientIp, action, target, details, reason, statusCode };
+  logEvent(logger, 'Intervention', fields);
+  if (endsLater) return;
+  try {
+    await store.endIntervention({ id, statusCode });
+  } catch (error) {
+    // It happened, so its answer has to get out; the list goes on to show that its end is not known.
+    logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
+  }
 }
 
 /** The reason that the sender gave; null if there is none, and for a request that changes nothing. */

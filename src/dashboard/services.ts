@@ -24,6 +24,7 @@ import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Reason } from '../model/delivery.ts';
+import { withoutUser } from '../model/text.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { DeliveryCount, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
@@ -238,7 +239,8 @@ export const triggerView = <const Fields extends Schemas>(view: TriggerView<Fiel
 
 /** Where this process is reached from outside: the operator's setting without its password, else the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {
-  return services.publicUrl?.replace(/\/\/[^/]*@/, '//') ?? listenerUrl(services, portOf(app, services));
+  const { publicUrl } = services;
+  return publicUrl === undefined ? listenerUrl(services, portOf(app, services)) : withoutUser(publicUrl);
 }
 
 /** The same; undefined while the system has not chosen the port yet. */

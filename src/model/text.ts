@@ -4,6 +4,9 @@ import type { SearchKeys } from './search-keys.ts';
 /** Says of a text that is not `isStorable` what is wrong with it. */
 export const UNSTORABLE = 'contains a NUL character or half of a surrogate pair, which cannot be stored';
 
+/** A URL that may be shown: who reads it does not learn the password in it. */
+export const withoutUser = (url: string): string => url.replace(/\/\/[^/]*@/, '//');
+
 /** Whether every store keeps a text as it is: PostgreSQL takes neither NUL nor half of a surrogate pair. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Cs}/u.test(text);

@@ -1,8 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../model/clock.ts';
+import { type Clock, MINUTE_MS } from '../../model/clock.ts';
 import { addressGroup } from '../../webhooks/networks/addresses.ts';
 
-const MINUTE_MS = 60_000;
 /** The one that was seen longest ago is forgotten first, so that a flood of addresses costs no memory. */
 const MAX_REMEMBERED = 10_000;
 

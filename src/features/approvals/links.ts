@@ -3,9 +3,10 @@ import { hasPlaceholder } from '../../expressions/template.ts';
 import { ConversionError } from '../../expressions/values.ts';
 import type { StepsAtWork } from '../../flows/steps-at-work.ts';
 import { type WaitLinks, waitsSeenFrom } from '../../flows/wait-links.ts';
-import { DAY_MS } from '../../model/clock.ts';
+import { DAY_MS, MINUTE_MS } from '../../model/clock.ts';
 import { isJsonArray, type JsonObject } from '../../model/json.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { withoutUser } from '../../model/text.ts';
 
 export const ANSWERS = '/flows/api/webhook/answers';
 
@@ -15,7 +16,6 @@ const VALID_DAYS = 90;
 const MAX_TOKEN = 500;
 const MAC_BYTES = 16;
 const ID_BYTES = 16;
-const MINUTE_MS = 60_000;
 
 /** What a link leads to. */
 export interface Link {
@@ -97,7 +97,7 @@ export class AnswerLinks {
     if (base === undefined) throw new ConversionError(`waits.${name} has no link: SLUICE_PUBLIC_URL is not set`);
     if (token.length > MAX_TOKEN)
       throw new ConversionError(`waits.${name} has no link: the keys around it are too long`);
-    return `${base.replace(/\/\/[^/]*@/, '//').replace(/\/$/, '')}${ANSWERS}/${token}`;
+    return `${withoutUser(base)}${ANSWERS}/${token}`;
   }
 }
 

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { isoTime } from '../../dashboard/answer.ts';
+import { noteEnd } from '../../dashboard/interventions.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { HttpError, UnfitClockError } from '../../errors.ts';
 import { isJsonObject, own, parseJson } from '../../model/json.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
-import { logEvent } from '../../telemetry/events.ts';
 import { senderOf } from '../../webhooks/read-delivery.ts';
 import { answerPage, STYLE, STYLE_NAME } from './answer-page.ts';
 import { boundByAddress } from './bound.ts';
@@ -18,7 +18,7 @@ const MAX_BODY_BYTES = 4096;
 const WRONG_A_MINUTE = 20;
 const RIGHT_A_MINUTE = 120;
 
-/** The pages are Sluice's own, and may be opened beside a session of the dashboard: they load a style, and post to themselves. */
+/** Browsers may have a session of the dashboard, so these pages load their style sheet and post to their own address alone. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; sandbox allow-forms",
@@ -139,7 +139,7 @@ interface Taking {
 
 /** Kept in the activity before it happens, as everything that people do to a run. */
 async function take({ link, question, choice, address }: Taking, services: DashboardServices) {
-  const { store, clock, newId, logger } = services;
+  const { store, clock, newId } = services;
   const { runId, stepKey } = link;
   const at = clock.now();
   const about = {
@@ -153,16 +153,8 @@ async function take({ link, question, choice, address }: Taking, services: Dashb
   const body = { choice, answeredAt: isoTime(at), by: 'link' };
   const { signalName } = question;
   const result = await store.of(approvalsStore).answerWait({ runId, stepKey, signalName, body, at });
-  const statusCode = STATUS[result];
-  const { id: interventionId, ...fields } = intervention;
-  logEvent(logger, 'Intervention', { interventionId, ...fields, statusCode });
   if (result === 'taken') services.extensions.of(approvalsStepTypes).onAnswered();
-  try {
-    await store.endIntervention({ id: interventionId, statusCode });
-  } catch (error) {
-    // It happened, so its answer has to get out; the list goes on to show that its end is not known.
-    logger.warn({ err: error, interventionId }, 'the end of an intervention could not be stored');
-  }
+  await noteEnd(intervention, { statusCode: STATUS[result] }, services);
   return result;
 }
 
