@@ -1,5 +1,5 @@
-import { varsIn } from '../flows/prepared-revision.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
+import { varsIn } from '../manifest/vars.ts';
 import type { DeployOutcome, Finding, FindingClass, LiveFlow, Override } from '../model/finding.ts';
 import type { Json } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';

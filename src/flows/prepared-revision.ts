@@ -4,6 +4,7 @@ import type { ExpressionContext } from '../expressions/context.ts';
 import { orderKeyReader } from '../expressions/order-key.ts';
 import { type CompiledTemplate, compileTemplate } from '../expressions/template.ts';
 import type { Manifest } from '../manifest/schema.ts';
+import { varsIn } from '../manifest/vars.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import type { Graph, ManifestSource, StepDefinition } from '../model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../model/planner.ts';
@@ -68,12 +69,6 @@ export interface PreparedInputs {
 
 /** A context for templates that read nothing. */
 export const NO_CONTEXT: ExpressionContext = { trigger: { body: null, headers: {}, key: '' }, steps: {} };
-
-/** The values by environment that a revision was deployed with, from all that is kept with it. */
-export const varsIn = (files: Readonly<Record<string, string>>): Vars =>
-  Object.fromEntries(
-    Object.entries(files).flatMap(([name, value]) => (/^vars\./.test(name) ? [[name.slice(5), value]] : [])),
-  );
 
 export function prepareRevision(
   manifest: Pick<Manifest, 'steps' | 'timeoutSeconds' | 'concurrency' | 'onFailure' | 'pinInputs' | 'serialize'>,

@@ -17,6 +17,14 @@ export function varsRead(steps: unknown, vars: Vars): Readonly<Record<string, st
   );
 }
 
+/** Those that a revision was deployed with, from all that is kept with it. */
+export const varsIn = (files: Readonly<Record<string, string>>): Vars =>
+  Object.fromEntries(
+    Object.entries(files).flatMap(([name, value]) =>
+      name.startsWith(PREFIX) ? [[name.slice(PREFIX.length), value]] : [],
+    ),
+  );
+
 export function checkVar({ path: [, name] }: Reference, at: JsonPath, vars: Vars): Problem[] {
   if (typeof name !== 'string')
     return [errorAt(at, 'reads vars without a name that is written out, such as vars.REGION')];
