@@ -68,9 +68,10 @@ export function isChosenFor(reason: Reason, mode: EnforcementMode | undefined): 
   return mode !== undefined && mode !== 'Enforce' && !IN_EVERY_MODE.includes(reason);
 }
 
-/** Refusals of one kind at one place, and since when they are counted. */
+/** Refusals at one place, and since when they are counted. */
 interface Refused extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
-  readonly reason: Reason;
+  /** Undefined for all of them. */
+  readonly reason: Reason | undefined;
   readonly count: number;
   readonly since: number;
 }
@@ -86,7 +87,7 @@ type Log = Pick<Store, 'of'>;
 
 /** What was delivered again and accepted needs nobody any more. */
 export async function openRefusals(
-  { flowId, triggerKey, reason, count, since }: Omit<Refused, 'reason'> & { readonly reason: Reason | undefined },
+  { flowId, triggerKey, reason, count, since }: Refused,
   store: Log,
 ): Promise<OpenRefusals> {
   const logged = await store.of(deliveriesStore).countRefused({ flowId, triggerKey, reason, since });
