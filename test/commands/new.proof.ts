@@ -9,6 +9,7 @@ import { atTerminal, type Person } from '../../src/features/new/person.ts';
 import { readPublishers } from '../../src/features/new/publishers.ts';
 import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
+import { createWorkspace, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
 const publishers = readPublishers();
@@ -187,6 +188,57 @@ describe('sluice new', () => {
     await rm(join(folder, 'in.json')).then(() => writeFile(join(folder, 'other.json'), JSON.stringify(OTHER)));
     expect(await run('--publisher', 'generic', '--slug', 'IN')).toBe(2);
     expect(printed).toContain('the slug "IN" is taken');
+  });
+});
+
+describe('beside a running service', () => {
+  let workspace: Workspace;
+  let service: Service;
+  beforeEach(async () => {
+    workspace = await createWorkspace();
+    service = await startService(workspace);
+  });
+  afterEach(async () => {
+    await service.stop('SIGTERM');
+    await workspace.remove();
+  });
+  /** As a person in the folder of the service. */
+  const runThere = (...args: string[]) => {
+    const there = [
+      '--env-file',
+      join(workspace.folder, '.env'),
+      'new',
+      '--manifests',
+      join(workspace.folder, 'manifests'),
+    ];
+    return commandLine().parseAsync(['node', 'sluice', ...there, '--to', service.url, ...args]);
+  };
+  const deployed = async () =>
+    ((await (await fetch(`${service.url}/flows/api/flows`)).json()) as { name: string }[]).map(({ name }) => name);
+
+  it('sluice new has it deploy the flow with the key that was made up', async () => {
+    await runThere('--publisher', 'github', '--generate-key');
+    expect(printed).toContain('Deployed by the service that answers, as revision 1.');
+    const signature = `sha256=${'0'.repeat(64)}`;
+    const answer = await fetch(`${service.url}/flows/api/webhook/github`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-hub-signature-256': signature },
+      body: '{}',
+    });
+    expect(await answer.json()).toMatchObject({ reason: 'signature_mismatch' });
+  });
+
+  it('says what the service lacks for a flow that it cannot read yet', async () => {
+    await runThere('--publisher', 'stripe');
+    expect(printed).toMatch(/Not deployed: .*STRIPE_WEBHOOK_SECRET is not set/);
+  });
+
+  it('deploys nothing where somebody else changed another manifest, or where it is told not to', async () => {
+    await runThere('--publisher', 'github', '--generate-key', '--no-deploy');
+    expect(printed).not.toContain('eployed by');
+    await runThere('--publisher', 'generic', '--generate-key');
+    expect(printed).toContain('Not deployed: other manifests of the folder changed too');
+    expect(await deployed()).toEqual([]);
   });
 });
 

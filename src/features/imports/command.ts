@@ -93,7 +93,7 @@ async function writeImported(path: string | undefined, options: FromOptions): Pr
 const whatIsLeft = () => [
   'Then:',
   `  ${commandHere()} check             says what the manifests leave open`,
-  '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
+  `  ${commandHere()} reload            has a running service read them and their keys`,
   `  ${commandHere()} send SLUG         sends a signed sample delivery, where the key is a secret`,
   '  enter the new URL at the publisher, in place of the former one',
 ];

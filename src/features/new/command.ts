@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { reporting } from '../../commands/context.ts';
+import { reporting, withService } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import { ENV_FILE } from '../../config/env-file.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
@@ -7,7 +7,7 @@ import { writeFirstFlow } from './first-flow.ts';
 import { writeNew } from './write-new.ts';
 
 function makeNew(): Command {
-  return new Command('new')
+  const command = new Command('new')
     .description(
       'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
     )
@@ -26,7 +26,13 @@ function makeNew(): Command {
     .option('--no-generate-key', 'do not ask whether to')
     .option('--name <name>', 'name of the flow; default: named after the publisher')
     .option('--manifests <folder>', 'the folder to write to; default: the manifests folder of the settings')
-    .addHelpText('after', '\nNever overwrites a file. Exits with 2 if nothing was written.')
+    .option('--no-deploy', 'do not have a running service deploy the new flow');
+  return withService(command)
+    .addHelpText(
+      'after',
+      '\nNever overwrites a file. Exits with 2 if nothing was written. A service that answers deploys the new flow, ' +
+        'unless other manifests of its folder have changed too.',
+    )
     .action(reporting(writeNew));
 }
 

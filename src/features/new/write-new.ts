@@ -2,6 +2,7 @@ import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, openContext } from '../../commands/context.ts';
+import type { ServiceOptions } from '../../commands/service-client.ts';
 import { ENV_FILE } from '../../config/env-file.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import type { Settings } from '../../config/settings-schema.ts';
@@ -10,6 +11,7 @@ import { isReference } from '../../manifest/read-secret.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { commandHere } from '../../version.ts';
+import { deployNew } from './deploy-new.ts';
 import {
   flowsIn,
   forwardLines,
@@ -28,7 +30,7 @@ import {
 import { atTerminal, type Choice, type Person } from './person.ts';
 import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
 
-export interface NewOptions {
+export interface NewOptions extends ServiceOptions {
   readonly publisher?: string;
   readonly slug?: string;
   readonly key?: string;
@@ -37,6 +39,8 @@ export interface NewOptions {
   readonly forward?: string;
   readonly generateKey?: boolean;
   readonly manifests?: string;
+  /** False with `--no-deploy`. */
+  readonly deploy?: boolean;
 }
 
 export async function writeNew(options: NewOptions, command: Command): Promise<void> {
@@ -44,6 +48,9 @@ export async function writeNew(options: NewOptions, command: Command): Promise<v
   const person = process.stdin.isTTY && process.stdout.isTTY ? await atTerminal() : undefined;
   const written = await writeWebhook(options, { envFile, person });
   print(`${instructions(written).join('\n')}\n`);
+  if (options.deploy === false) return;
+  const told = await deployNew(written.manifest.id, options, written.settings);
+  if (told !== undefined) print(`\n${told}\n`);
 }
 
 /** Writes the manifest and what belongs to it; without a person, by the options alone. */
@@ -264,7 +271,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     '',
     'Then:',
     `  ${commandHere()} check             says what the manifest leaves open`,
-    '  reload the service           it reads new manifests and their keys: SIGHUP, or restart it',
+    `  ${commandHere()} reload            has a running service read new manifests and their keys`,
     `  ${trial(answers)}`,
   ];
 }
