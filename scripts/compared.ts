@@ -16,8 +16,6 @@ const cellSchema = z.strictObject({
 const rowSchema = z.strictObject({
   /** What Sluice does. */
   claim: z.string().min(1),
-  /** The same as the README names it, where the README may name it. */
-  feature: z.string().min(1).optional(),
   peers: z.record(z.string(), cellSchema),
 });
 
@@ -108,23 +106,4 @@ ${wrapped(introduction)}
 |---|---|
 ${lines.join('\n')}
 `;
-}
-
-const BEGIN = '<!-- Written by `npm run docs` from docs/compared.json -->\n';
-const END = '<!-- End of what is written from docs/compared.json -->\n';
-
-/** The README with its sentences about others written anew: what no peer has, by the data. */
-export function withComparison(readme: string, comparison: Comparison): string {
-  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error('README.md lacks the marks around its comparison');
-  const features = comparison.rows.flatMap((row) => (isOfNone(row) && row.feature !== undefined ? [row.feature] : []));
-  const found =
-    features.length === 0
-      ? 'Each feature of Sluice in the table is found in one of them, at least in part.'
-      : `We found in none of them: ${listed(features, ', and ')}.`;
-  const text = wrapped(
-    `${readOn(comparison)} we read what ${listed(comparison.peers)} publish. ${found} [The comparison](docs/compared.md) has ` +
-      'the whole table, with sources.',
-  );
-  return `${readme.slice(0, begin + BEGIN.length)}${text}\n${readme.slice(end)}`;
 }

@@ -7,7 +7,7 @@ import { stepTypes } from '../src/config/steps.ts';
 import type { StepHandler } from '../src/flows/handlers/handler.ts';
 import { manifestJsonSchema } from '../src/manifest/schema.ts';
 import { type DocsTable, WEBHOOK_ROWS } from '../src/manifest/webhook-fields.ts';
-import { comparisonPage, readComparison, withComparison } from './compared.ts';
+import { comparisonPage, readComparison } from './compared.ts';
 import { publisherPages } from './publisher-pages.ts';
 
 const GENERATED = '<!-- Written by `npm run docs` from the schemas. Change those, not this page. -->';
@@ -583,13 +583,10 @@ function withFeatures(page: string): string {
 
 /** Text of each page that is made from schemas or data, by its path in the repository. */
 export function references(): Readonly<Record<string, string>> {
-  const comparison = readComparison();
-  const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8');
   return {
     'docs/manifest.md': manifestReference(),
     'docs/settings.md': settingsReference(),
-    'docs/compared.md': comparisonPage(comparison),
-    'README.md': withComparison(readme, comparison),
+    'docs/compared.md': comparisonPage(readComparison()),
     'docs/ARCHITECTURE.md': withFeatures(readFileSync(resolve(import.meta.dirname, '../docs/ARCHITECTURE.md'), 'utf8')),
     ...publisherPages(),
   };

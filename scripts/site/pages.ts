@@ -17,7 +17,7 @@ export interface Page {
 
 /** Sources by section, in the order of the navigation; what is in none of them is in the last. */
 const SECTIONS: Readonly<Record<string, readonly string[]>> = {
-  Start: [HOME, 'docs/install.md', 'examples/README.md', 'docs/publishers/README.md'],
+  Start: [HOME, 'docs/first-flow.md', 'docs/install.md', 'examples/README.md', 'docs/publishers/README.md'],
   'Write flows': [
     'docs/manifest.md',
     'docs/expressions.md',

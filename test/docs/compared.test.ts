@@ -1,23 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type Comparison,
-  comparisonPage,
-  parseComparison,
-  readComparison,
-  withComparison,
-} from '../../scripts/compared.ts';
+import { type Comparison, comparisonPage, parseComparison, readComparison } from '../../scripts/compared.ts';
 import { PAGES } from './pages.ts';
 
 const cell = (is: 'yes' | 'part' | 'no') => ({ is, url: 'https://one.example/docs', read: '2026-11-27' });
 const comparison = (cells: Readonly<Record<string, object>>): unknown => ({
   peers: ['One', 'Two'],
-  rows: [{ claim: 'does it', feature: 'doing it', peers: cells }],
+  rows: [{ claim: 'does it', peers: cells }],
 });
-const README = `# x
-<!-- Written by \`npm run docs\` from docs/compared.json -->
-what was here
-<!-- End of what is written from docs/compared.json -->
-`;
 
 describe('what is said about others', () => {
   it.each([
@@ -36,20 +25,10 @@ describe('what is said about others', () => {
   it.each(['yes', 'part'] as const)('says "none" only where every cell is no, not where one is %s', (is) => {
     const none = parseComparison(comparison({ One: cell('no'), Two: cell('no') }));
     expect(comparisonPage(none)).toContain('| does it | none of them |');
-    expect(withComparison(README, none)).toContain('We found in none of them: doing it.');
     const some = parseComparison(comparison({ One: cell('no'), Two: { ...cell(is), note: 'on Mondays' } }));
     const named = `${is === 'part' ? 'in part: ' : ''}[Two](https://one.example/docs) (on Mondays)`;
     expect(comparisonPage(some)).toContain(`| does it | ${named} |`);
-    expect(`${comparisonPage(some)}${withComparison(README, some)}`).not.toMatch(/none of them: doing|\| none/);
-  });
-
-  it('replaces what the README said before, and nothing else', () => {
-    const text = withComparison(README, parseComparison(comparison({ One: cell('no'), Two: cell('no') })));
-    expect(text).not.toContain('what was here');
-    expect(text).toContain('On 27 November 2026 we read what One and Two publish.');
-    expect(text.split('\n')).toEqual(
-      expect.arrayContaining(README.split('\n').filter((line) => line !== 'what was here')),
-    );
+    expect(comparisonPage(some)).not.toContain('| none');
   });
 });
 
@@ -63,8 +42,7 @@ describe('the comparison of this repository', () => {
   });
 
   it('is the only place that says of others what they lack', () => {
-    const written = ['README.md', 'docs/compared.md'];
-    const sentences = PAGES.filter(({ name }) => !written.includes(name)).flatMap(({ name, text }) =>
+    const sentences = PAGES.filter(({ name }) => name !== 'docs/compared.md').flatMap(({ name, text }) =>
       text.split(/(?<=[.:|])\s/).map((sentence) => ({ name, sentence })),
     );
     const ofOthers = sentences.filter(({ sentence }) => peers.some((peer) => sentence.includes(peer)));
