@@ -13,10 +13,9 @@ import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { levelOfRetry, untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
-import { followChanges, syncSchedules } from './flows/changes.ts';
+import { followChanges } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
 import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
-import type { Scheduler } from './flows/scheduler.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { createIdSource } from './model/ids.ts';
@@ -35,7 +34,6 @@ export interface SluiceApp {
   readonly catalog: Catalog;
   /** Starts runs by hand. Their steps run once the app listens. */
   readonly engine: Engine;
-  readonly scheduler: Scheduler;
   /** One line for each warning about the manifests and the settings. */
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
@@ -74,7 +72,7 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   };
   const running = startParts(parts.serviceParts, host);
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
-  const { engine, scheduler } = runtime;
+  const { engine } = runtime;
   const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
   deployment.onRefreshed(holding.refresh);
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
@@ -105,7 +103,6 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
     store,
     catalog,
     engine,
-    scheduler,
     warnings: [...settingsWarnings(settings), ...parts.manifests.issues.map(formatIssue), ...warnings],
     triggers,
     reload: () => deployment.reloadAndLog(),
@@ -114,18 +111,14 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
       phase.isStarting = true;
       const url = await listen(fastify, settings);
       // Before any step runs, so that failures of steps left by the last process are reported too.
-      await persist(running.prepare);
+      await running.prepare(persist);
       await runtime.start(persist);
       await persist(holding.start);
-      const noteTriggers = () => {
-        running.onTriggers();
-        void syncSchedules(scheduler, logger);
-      };
-      stops.push(inForce.onRenewed(noteTriggers));
+      stops.push(inForce.onRenewed(running.onTriggers));
       running.onTriggers();
-      stops.push(followChanges({ ...parts, changes: store.changes, refresh, scheduler, live }));
+      stops.push(followChanges({ ...parts, changes: store.changes, refresh, onChange: running.onChange, live }));
       if (parts.options.watch === true) stops.push(deployment.watch());
-      running.begin();
+      await running.begin(persist);
       phase.isStarting = false;
       return url;
     },

@@ -1,22 +1,29 @@
 import type { Host, RunningPart, ServicePart } from './dashboard/services.ts';
+import type { Persist } from './flows/runtime.ts';
 import type { Sweeper } from './sweeper.ts';
 
+interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' | 'begin'>> {
+  readonly sweepers: readonly Sweeper[];
+  prepare(persist: Persist): Promise<void>;
+  begin(persist: Persist): Promise<void>;
+}
+
 /** What all parts do in the background, in the order of the parts. */
-export function startParts(
-  parts: readonly ServicePart[],
-  host: Host,
-): Required<Omit<RunningPart, 'sweeper'>> & { readonly sweepers: readonly Sweeper[] } {
+export function startParts(parts: readonly ServicePart[], host: Host): RunningParts {
   const started = parts.map(({ start }): RunningPart => start?.(host) ?? {});
   return {
     sweepers: started.flatMap(({ sweeper = [] }) => sweeper),
-    async prepare() {
-      for (const { prepare } of started) await prepare?.();
+    async prepare(persist) {
+      for (const { prepare } of started) await persist(async () => prepare?.());
     },
     onTriggers() {
       for (const { onTriggers } of started) onTriggers?.();
     },
-    begin() {
-      for (const { begin } of started) begin?.();
+    async begin(persist) {
+      for (const { begin } of started) await persist(async () => begin?.());
+    },
+    async onChange(change) {
+      for (const { onChange } of started) await onChange?.(change);
     },
     async onDeploys(deploys) {
       for (const { onDeploys } of started) await onDeploys?.(deploys);

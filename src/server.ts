@@ -78,7 +78,7 @@ interface ServerParts {
 export function createServer(parts: ServerParts): { fastify: FastifyInstance; services: DashboardServices } {
   const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
     parts;
-  const { engine, control, scheduler, heartbeat } = parts.runtime;
+  const { engine, control, heartbeat } = parts.runtime;
   const fastify = bareServer(parts);
   parts.prepareServer?.(fastify);
   const senders = new Map<string, Socket>();
@@ -116,7 +116,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     store,
     engine,
     control,
-    scheduler,
     catalog,
     metrics,
     heartbeat: isPostgres(settings.databaseUrl) ? heartbeat : undefined,

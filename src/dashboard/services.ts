@@ -20,13 +20,12 @@ import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
-import type { Scheduler } from '../flows/scheduler.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Reason } from '../model/delivery.ts';
 import { withoutUser } from '../model/text.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
-import type { DeliveryCount, Store } from '../store/store.ts';
+import type { DeliveryCount, FlowChange, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -50,33 +49,19 @@ export interface DashboardServices {
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
   readonly holding: Pick<Holding, 'counts' | 'discard'>;
-  readonly engine: Pick<Engine, 'triggerFlow' | 'rerun'>;
+  readonly engine: Engine;
   readonly control: RunControl;
-  readonly scheduler: Pick<Scheduler, 'list' | 'setPaused' | 'setCron' | 'trigger'>;
   /** The publishers' key sets. */
   readonly keySets: Pick<KeySets, 'listNew'>;
-  readonly live: Pick<LiveEvents, 'subscribe'>;
+  readonly live: LiveEvents;
   /** What receives deliveries. */
   readonly receiver: ReceiverServices & DeliveryReading;
   /** Opens an empty store in memory, which lets others have the event loop. */
   readonly openSimulationStore: () => Promise<Store>;
   readonly extensions: PreparedExtensions;
-  readonly metrics: Pick<
-    Metrics,
-    | 'registry'
-    | 'ready'
-    | 'databaseFileBytes'
-    | 'databaseWalBytes'
-    | 'diskFreeBytes'
-    | 'purgeAgeSeconds'
-    | 'webhookRejected'
-    | 'logins'
-    | 'eventReaders'
-    | 'eventReadersRefused'
-    | 'roomRefused'
-  >;
+  readonly metrics: Metrics;
   /** Undefined where this process has the store for itself. */
-  readonly heartbeat: Pick<Heartbeat, 'state'> | undefined;
+  readonly heartbeat: Pick<Heartbeat, 'state' | 'isFit'> | undefined;
   /** The settings as they are now: some are read again while the service runs. */
   readonly inForce: () => Settings;
   /** What people call this service. */
@@ -182,8 +167,10 @@ export interface RunningPart {
   readonly prepare?: () => Promise<void>;
   /** Called when the service listens, and after each change of the triggers. */
   readonly onTriggers?: () => void;
-  /** Called once the steps run. */
-  readonly begin?: () => void;
+  /** Called once the steps run. Called again where it rejects with `StoreUnavailableError`. */
+  readonly begin?: () => Promise<void> | void;
+  /** Another process changed something. Called again where it rejects. */
+  readonly onChange?: (change: FlowChange) => Promise<void>;
   /** Awaited before those who deployed are answered; never rejects. */
   readonly onDeploys?: (deploys: readonly ToldDeploy[]) => Promise<void>;
   /** Called when the settings were read again. */

@@ -1,21 +1,19 @@
 import type { Logger } from 'pino';
 import { levelOfRetry } from '../errors.ts';
-import type { Change } from '../store/store.ts';
+import type { Change, FlowChange } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { RefreshFlow } from './engine.ts';
-import type { Scheduler } from './scheduler.ts';
 
 /** What a process keeps in memory of the store, and how it looks again; each rejects as the store does. */
 interface FollowerServices {
   readonly changes: AsyncIterable<Change>;
   readonly refresh: RefreshFlow;
   readonly learnedKeys: { refresh(flowId: string): Promise<void> };
-  readonly scheduler: Pick<Scheduler, 'sync'>;
+  /** What features keep. */
+  readonly onChange: (change: FlowChange) => Promise<void>;
   readonly live: Pick<LiveEvents, 'emit'>;
   readonly logger: Logger;
 }
-
-type Reread = Exclude<Change, { kind: 'runs' }>;
 
 /** After the store failed. */
 const RETRY_MS = 1000;
@@ -26,14 +24,14 @@ const RETRY_MS = 1000;
  * when nothing of it runs any more.
  */
 export function followChanges(services: FollowerServices): () => Promise<void> {
-  const { changes, learnedKeys, scheduler, live, logger } = services;
-  const readAgain = {
-    flow: services.refresh,
-    key: (flowId: string) => learnedKeys.refresh(flowId),
-    schedule: () => scheduler.sync(),
+  const { changes, live, logger } = services;
+  const readAgain = async (change: FlowChange) => {
+    if (change.kind === 'flow') await services.refresh(change.flowId);
+    if (change.kind === 'key') await services.learnedKeys.refresh(change.flowId);
+    await services.onChange(change);
   };
-  const pending = new Map<string, Reread>();
-  const failed = new Map<string, Reread>();
+  const pending = new Map<string, FlowChange>();
+  const failed = new Map<string, FlowChange>();
   let isStopped = false;
   /** Something came since the last look began. */
   let isDue = false;
@@ -46,7 +44,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
       pending.delete(name);
       failed.delete(name);
       try {
-        await readAgain[change.kind](change.flowId);
+        await readAgain(change);
       } catch (error) {
         logger[levelOfRetry(error, 'warn')](
           { err: error, ...change },
@@ -92,14 +90,4 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
     clearTimeout(retry);
     await working;
   };
-}
-
-/** Takes up the cron triggers of a deploy in this process. */
-export async function syncSchedules(scheduler: Pick<Scheduler, 'sync'>, logger: Logger): Promise<void> {
-  try {
-    await scheduler.sync();
-  } catch (error) {
-    // The scheduler looks again within a minute.
-    logger.warn({ err: error }, 'cron triggers could not be updated after a deploy; trying again within a minute');
-  }
 }

@@ -19,7 +19,6 @@ import { LEASE_MS } from './leases.ts';
 import { createReport } from './report.ts';
 import { createHousekeeping, createRetention } from './retention.ts';
 import { createRunStep } from './run-step.ts';
-import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { StepsAtWork } from './steps-at-work.ts';
 import type { WaitLinks } from './wait-links.ts';
 
@@ -28,8 +27,7 @@ export interface Runtime {
   readonly engine: Engine;
   readonly dispatcher: Dispatcher;
   readonly control: RunControl;
-  readonly scheduler: Scheduler;
-  readonly heartbeat: Pick<Heartbeat, 'state'>;
+  readonly heartbeat: Pick<Heartbeat, 'state' | 'isFit'>;
   /**
    * Takes up what the last process left, then dispatches. Each part that needs the store goes through `persist`; rejects
    * as that does.
@@ -114,7 +112,6 @@ export function createRuntime(services: RuntimeServices): Runtime {
     refresh,
   });
   const control = createRunControl({ store, catalog, handlers: services.handlers, dispatcher, clock, report });
-  const scheduler = createScheduler({ ...services, store, engine, newId: () => newId(), report, refresh, isFit });
   const retention = createRetention({ store, clock, logger, runRetentionDays: services.runRetentionDays });
   const sweepers = [retention, ...(services.sweepers ?? [])];
   const housekeeping = createHousekeeping({ store, clock, logger, sweepers, isShared: owner !== SOLE_OWNER, isFit });
@@ -134,7 +131,6 @@ export function createRuntime(services: RuntimeServices): Runtime {
     dispatcher,
     heartbeat,
     control,
-    scheduler,
     async start(persist = (work) => work()) {
       await persist(() => recoverSteps({ store, clock, logger, owner }));
       // Before any step is claimed: steps of a process that the others do not know would stay leased until their leases
@@ -147,12 +143,11 @@ export function createRuntime(services: RuntimeServices): Runtime {
         wake: () => dispatcher.wake(),
         everyMinute: housekeeping.everyMinute,
       });
-      await persist(() => scheduler.start());
       housekeeping.start();
       acceptanceLimits.start();
     },
     async stop(graceMs) {
-      await Promise.all([scheduler.stop(), dispatcher.stop(graceMs), housekeeping.stop(), acceptanceLimits.stop()]);
+      await Promise.all([dispatcher.stop(graceMs), housekeeping.stop(), acceptanceLimits.stop()]);
       await Promise.all(atWork.map(({ stop }) => stop()));
       // Steps that still run have to stay this process' own until then.
       await heartbeat.stop();

@@ -7,6 +7,7 @@ import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import type { LongStep } from '../../src/features/runs/store.ts';
 import { serviceParts } from '../../src/features/service.ts';
+import type { Schedule } from '../../src/flows/scheduler.ts';
 import {
   endDue,
   HOOK_ONLY_ID,
@@ -27,7 +28,7 @@ type AttentionItem = Awaited<ReturnType<typeof attentionTo>>[number];
 interface Asked extends Situation {
   readonly held: Awaited<ReturnType<Services['store']['listHeld']>>;
   readonly orders: OrderReport;
-  readonly schedules: Awaited<ReturnType<Services['scheduler']['list']>>;
+  readonly schedules: readonly Schedule[];
   readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
   readonly dead: readonly { readonly name: string; readonly at: number; readonly steps: number }[];
   readonly rhythms: readonly RhythmRow[];
@@ -69,12 +70,13 @@ const servicesOf = (asked: Asked) =>
     triggers: () => ({ list: () => [] }),
     inForce: () => ({}),
     answers: { unfit: () => [] },
-    scheduler: { list: async () => asked.schedules },
+    receiver: {},
     extensions: { of: () => ({ list: async () => [] }) },
-    heartbeat: { state: () => ({ dead: asked.dead }) },
-    catalog: { list: () => [] },
+    heartbeat: { state: () => ({ dead: asked.dead }), isFit: () => false },
+    catalog: { list: () => asked.schedules.map(scheduled) },
     store: {
       listHeld: async () => asked.held,
+      listSchedules: async () => asked.schedules,
       listReplicas: async () => asked.replicas,
       of: () => ({
         reportOrders: async () => asked.orders,
@@ -90,6 +92,11 @@ const servicesOf = (asked: Asked) =>
       }),
     },
   }) as unknown as Services;
+/** A flow with the trigger of a schedule. */
+const scheduled = ({ flowId: id, flowName: name, triggerKey, cron: cronExpression, timeZone }: Schedule) => ({
+  record: { id, name },
+  loaded: { manifest: { triggers: { [triggerKey]: { type: 'cron', inputs: { cronExpression, timeZone } } } } },
+});
 const told = { storeKey: null, secrets: {}, settings: { SLUICE_PUBLIC_URL: 'a' }, extensions: [] };
 const replica = {
   name: 'one',
@@ -424,13 +431,13 @@ describe('what needs a look', () => {
       {
         schedules: [
           { ...schedule, isPaused: true },
-          { ...schedule, isPaused: true, lastAt: NOW - HOUR_MS },
+          { ...schedule, triggerKey: 'daily', isPaused: true, lastAt: NOW - HOUR_MS },
         ],
       },
       [
         {
           severity: 'warning',
-          message: 'The schedule orders/hourly is paused and would have fired at 2026-11-21T12:00Z',
+          message: 'The schedule orders/daily is paused and would have fired at 2026-11-21T12:00Z',
         },
         { severity: 'info', message: 'The schedule orders/hourly is paused' },
       ],

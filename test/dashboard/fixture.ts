@@ -7,7 +7,6 @@ import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
-import type { Scheduler } from '../../src/flows/scheduler.ts';
 import { createServiceClock, type ServiceClock } from '../../src/model/clock.ts';
 import type { StepResult, Store } from '../../src/store/store.ts';
 import { buildApp } from '../database.ts';
@@ -69,7 +68,6 @@ export interface TestDashboard {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly engine: Engine;
-  readonly scheduler: Scheduler;
   readonly clock: ServiceClock & { advance(ms: number): void };
   /** As `GET /flows/api/runs/:id`; HEAD goes with GET. */
   readonly routes: readonly string[];
@@ -125,7 +123,6 @@ export async function startDashboard(
     store: service.store,
     catalog: service.catalog,
     engine: service.engine,
-    scheduler: service.scheduler,
     clock,
     routes,
     logged,

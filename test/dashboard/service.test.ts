@@ -32,7 +32,10 @@ describe('health', () => {
 });
 
 describe('a replica that shares its database', () => {
-  const beating = { beatAt: 0, replicas: 3, clockOffsetMs: 0 };
+  const heartbeatOf = (change: object = {}) => {
+    const state = { beatAt: 0, replicas: 3, clockOffsetMs: 0, ...change };
+    return { isFit: () => true, state: () => state };
+  };
   const telling = (name: string, secrets: Record<string, string | null>) => {
     return { name, fingerprint: { storeKey: null, secrets, settings: {}, extensions: [] } };
   };
@@ -47,7 +50,7 @@ describe('a replica that shares its database', () => {
     ['works with a release that its database has outgrown', { misfit: 'the schema is newer' }, 0, 'schema_outgrown'],
     ['has a clock that is further behind', { clockOffsetMs: -5001 }, 0, 'clock_offset'],
   ])('that %s is ready only if nothing speaks against it', async (_, state, passedMs, reason) => {
-    const replica = await startDashboard({ heartbeat: { state: () => ({ ...beating, ...state }) } });
+    const replica = await startDashboard({ heartbeat: heartbeatOf(state) });
     replica.clock.advance(passedMs);
     const response = await replica.app.inject('/health/ready');
     expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
@@ -65,7 +68,7 @@ describe('a replica that shares its database', () => {
     [30_001, 'changes_unseen'],
   ])('that has not seen what others changed for %i ms is ready only within 30 s', async (unseenMs, reason) => {
     const store = { ...dashboard.store, changes: { ...dashboard.store.changes, unseenMs: () => unseenMs } };
-    const replica = await startDashboard({ store, heartbeat: { state: () => beating } });
+    const replica = await startDashboard({ store, heartbeat: heartbeatOf() });
     const response = await replica.app.inject('/health/ready');
     expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
     await replica.app.close();
@@ -93,7 +96,7 @@ describe('a replica that shares its database', () => {
     ],
   ])('that cannot read %s is ready unless another one could stand in', async (_, [own = {}, others = {}], reason) => {
     const told = [telling(ownName(), own), telling('other', others)];
-    const replica = await startDashboard({ heartbeat: { state: () => ({ ...beating, told }) } });
+    const replica = await startDashboard({ heartbeat: heartbeatOf({ told }) });
     const response = await replica.app.inject('/health/ready');
     expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
     await replica.close();
@@ -104,7 +107,7 @@ describe('a replica that shares its database', () => {
     const told = (value: string) => ({ storeKey: null, secrets: {}, settings: { SLUICE_X: value }, extensions: [] });
     const one = { name: 'a', version: '2', startedAt: NOW, seenAt: NOW, clockOffsetMs: 0, steps: 0 };
     const listReplicas = async () => ['1', '2'].map((value) => ({ ...one, name: value, fingerprint: told(value) }));
-    const replica = await startDashboard({ heartbeat: { state: () => beating }, store: { ...store, listReplicas } });
+    const replica = await startDashboard({ heartbeat: heartbeatOf(), store: { ...store, listReplicas } });
     expect((await replica.app.inject('/metrics')).body).toContain('sluice_cluster_differences 1\n');
     expect((await dashboard.app.inject('/metrics')).body).toContain('sluice_cluster_differences 0\n');
     await replica.app.close();

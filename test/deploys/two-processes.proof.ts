@@ -73,6 +73,9 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
   return app;
 }
 
+/** Starts the run of the schedule now. */
+const NIGHTLY = `/schedules/flow-${FLOW_ID}-nightly/trigger`;
+
 const deliver = (order = 7) => ask(here, 'POST', '/webhook/push', { order });
 const put = async (there: SluiceApp, next: object) => {
   const { status, answer } = await ask(there, 'PUT', `/flows/${FLOW_ID}?allow=caution,access`, next);
@@ -113,7 +116,7 @@ describe('a flow that another process has closed', () => {
     await close(await start());
     expect((await ask(here, 'POST', `/runs/${runId}/rerun`)).status).toBe(403);
     expect((await ask(here, 'POST', `/flows/${FLOW_ID}/trigger`)).status).toBe(403);
-    expect(await here.scheduler.trigger(`flow-${FLOW_ID}-nightly`)).toEqual({ kind: 'disabled' });
+    expect((await ask(here, 'POST', NIGHTLY)).status).toBe(403);
     expect(await runs()).toHaveLength(1);
   });
 });
@@ -141,8 +144,8 @@ describe('a flow that another process has deleted', () => {
     here = await start();
     await remove();
     expect((await ask(here, 'POST', `/flows/${FLOW_ID}/trigger`)).status).toBe(404);
-    expect(await here.scheduler.trigger(`flow-${FLOW_ID}-nightly`)).toBeUndefined();
-    expect(await here.scheduler.list()).toEqual([]);
+    expect((await ask(here, 'POST', NIGHTLY)).status).toBe(404);
+    expect((await ask(here, 'GET', '/schedules')).answer).toMatchObject({ total: 0 });
     expect(await runs()).toEqual([]);
   });
 });
@@ -155,7 +158,7 @@ describe('a flow that another process has deployed', () => {
       deliver,
       () => ask(here, 'POST', `/flows/${FLOW_ID}/trigger`),
       async () => ask(here, 'POST', `/runs/${(await runs())[0]?.id}/rerun`),
-      async () => ({ status: (await here.scheduler.trigger(`flow-${FLOW_ID}-nightly`))?.kind === 'started' ? 200 : 0 }),
+      () => ask(here, 'POST', NIGHTLY),
     ];
     for (const [at, begin] of starts.entries()) {
       await put(there, manifest({ version: `${at + 2}` }));

@@ -49,10 +49,8 @@ function follow({ refresh = async (_flowId: string) => {} } = {}) {
         done.push(`key ${flowId}`);
       },
     },
-    scheduler: {
-      sync: async () => {
-        done.push('schedule');
-      },
+    onChange: async ({ kind }) => {
+      if (kind === 'schedule') done.push(kind);
     },
     live,
     logger: log.logger,

@@ -2,7 +2,8 @@ import { describe, expect, test, vi } from 'vitest';
 import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import type { Graph } from '../../src/model/manifest.ts';
-import { openFlowService, openStore, ownHandler, standingTimers, stepOf, until } from './fixture.ts';
+import { withScheduler } from '../features/schedules/scheduled.ts';
+import { type FlowService, openFlowService, openStore, ownHandler, standingTimers, stepOf, until } from './fixture.ts';
 
 standingTimers();
 
@@ -22,7 +23,7 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       called.push(name);
       return call(given);
     };
-  const service: Awaited<ReturnType<typeof openFlowService>> = await openFlowService({
+  const opened: FlowService = await openFlowService({
     own: [gate],
     goesBy: createServiceClock,
     store: {
@@ -33,7 +34,7 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       fireSchedule: noted('fireSchedule', store.fireSchedule),
       changeSchedule: noted('changeSchedule', store.changeSchedule),
       beat: async ({ ledgerAt }) => ({
-        at: service.clock.now() - database.behindMs,
+        at: opened.clock.now() - database.behindMs,
         ledgerAt,
         replicas: 2,
         died: [],
@@ -41,6 +42,7 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       }),
     },
   });
+  const service = withScheduler(opened);
   const triggers = {
     manual: { type: 'manual', inputs: {} },
     minutely: { type: 'cron', inputs: { cronExpression: '* * * * *', timeZone: 'UTC' } },

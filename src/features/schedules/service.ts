@@ -23,9 +23,18 @@ import {
 } from '../../dashboard/services.ts';
 import { sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
-import { nextTicks, type Schedule } from '../../flows/scheduler.ts';
+import { createReport } from '../../flows/report.ts';
+import { createScheduler, nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
+import { oncePer } from '../../model/once-per.ts';
 import { schedulesAttention } from './attention.ts';
+
+/** The scheduler of a service; it fires once the steps run. */
+const schedulerOf = oncePer((services: DashboardServices) => {
+  const { receiver, heartbeat, clock } = services;
+  const isFit = () => (heartbeat ?? clock).isFit();
+  return createScheduler({ ...services, report: createReport(services), refresh: receiver.refresh, isFit });
+});
 
 const params = z.object({ jobId: z.string().max(400) });
 
@@ -70,7 +79,7 @@ const scheduleRoutes: ApiRoutes = (app, services) => {
     async (request) => {
       const { query } = request;
       const sight = sightOf(request, services);
-      const all = [...(await services.scheduler.list()), ...switchedOff(services)];
+      const all = [...(await schedulerOf(services).list()), ...switchedOff(services)];
       const schedules = all.filter(({ flowId }) => sees(sight, flowId)).filter(({ lastAt }) => isWithin(lastAt, query));
       const page = schedules.slice(query.skip, query.skip + query.take);
       return toList(
@@ -90,7 +99,7 @@ const scheduleRoutes: ApiRoutes = (app, services) => {
 /** Idempotent. */
 function pauseRoute(
   app: DashboardApp,
-  { scheduler }: DashboardServices,
+  services: DashboardServices,
   { verb, isPaused }: { verb: 'pause' | 'resume'; isPaused: boolean },
 ): void {
   app.post(
@@ -106,13 +115,16 @@ function pauseRoute(
       refusals: [404],
     }),
     async (request) => {
-      const schedule = known(await scheduler.setPaused(request.params.jobId, isPaused), request.params.jobId);
+      const schedule = known(
+        await schedulerOf(services).setPaused(request.params.jobId, isPaused),
+        request.params.jobId,
+      );
       return { success: true, message: isPaused ? 'The schedule is paused' : nextOf(schedule) };
     },
   );
 }
 
-const triggerRoute: ApiRoutes = (app, { scheduler }) => {
+const triggerRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/schedules/:jobId/trigger',
     route('schedules', {
@@ -124,7 +136,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
       refusals: [404],
     }),
     async (request) => {
-      const result = known(await scheduler.trigger(request.params.jobId), request.params.jobId);
+      const result = known(await schedulerOf(services).trigger(request.params.jobId), request.params.jobId);
       if (result.kind === 'builtIn') throw builtInFlow();
       if (result.kind === 'disabled') throw flowDisabled();
       if (result.kind === 'unreadable') throw flowUnreadable(result.why);
@@ -134,7 +146,7 @@ const triggerRoute: ApiRoutes = (app, { scheduler }) => {
   );
 };
 
-const cronRoute: ApiRoutes = (app, { scheduler }) => {
+const cronRoute: ApiRoutes = (app, services) => {
   app.put(
     '/flows/api/schedules/:jobId/cron',
     route('schedules', {
@@ -149,7 +161,7 @@ const cronRoute: ApiRoutes = (app, { scheduler }) => {
     }),
     async (request) => {
       const { cronExpression } = parseJsonBody(request, cronBody);
-      const changed = await scheduler.setCron(request.params.jobId, cronExpression);
+      const changed = await schedulerOf(services).setCron(request.params.jobId, cronExpression);
       return { success: true, message: nextOf(known(changed, request.params.jobId)) };
     },
   );
@@ -234,9 +246,9 @@ const OVERDUE_AFTER_MS = 120_000;
 
 async function scheduleItems(
   { now }: Pick<Situation, 'now'>,
-  { scheduler }: Pick<DashboardServices, 'scheduler'>,
+  services: DashboardServices,
 ): Promise<Finding<'schedule_paused' | 'schedule_overdue'>[]> {
-  const all = await scheduler.list();
+  const all = await schedulerOf(services).list();
   return all.flatMap((schedule): Finding<'schedule_paused' | 'schedule_overdue'>[] => {
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
     const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
@@ -261,4 +273,24 @@ export const schedules = servicePart({
   name: 'schedules',
   routes: [scheduleRoutes],
   attention: rulesFor(schedulesAttention, scheduleItems),
+  start: ({ dashboard, logger }) => {
+    let isBegun = false;
+    const sync = async () => {
+      if (isBegun) await schedulerOf(dashboard()).sync();
+    };
+    return {
+      async begin() {
+        await schedulerOf(dashboard()).start();
+        isBegun = true;
+      },
+      onTriggers: () =>
+        void sync().catch((error: unknown) => {
+          // The scheduler looks again within a minute.
+          const message = 'cron triggers could not be updated after a deploy; trying again within a minute';
+          logger.warn({ err: error }, message);
+        }),
+      onChange: async ({ kind }) => (kind === 'schedule' ? sync() : undefined),
+      stop: () => schedulerOf(dashboard()).stop(),
+    };
+  },
 });

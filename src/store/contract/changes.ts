@@ -13,3 +13,6 @@ export type Change =
   | { readonly kind: 'schedule'; readonly flowId: string }
   /** Runs were started, went on or ended; without ids it may be any. Told only while this process watches: see `watchRuns`. */
   | { readonly kind: 'runs'; readonly runIds: readonly string[] };
+
+/** A change of what each process keeps in memory of a flow. */
+export type FlowChange = Exclude<Change, { kind: 'runs' }>;

@@ -1,7 +1,7 @@
 import type { StorePart } from '../part.ts';
+import type { FlowChange } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
-import type { FlowChange } from './verb.ts';
 
 /** A verb of a part, said once for every backend. Its arguments and its answer are what `decide` takes and returns. */
 type WrittenVerb = {

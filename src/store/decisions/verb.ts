@@ -1,4 +1,4 @@
-import type { Change, Store } from '../store.ts';
+import type { FlowChange, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
 
@@ -13,9 +13,6 @@ export type Given<Name extends VerbName> = Parameters<Store[Name]>[0];
 
 /** What it answers. */
 export type Answer<Name extends VerbName> = Awaited<ReturnType<Store[Name]>>;
-
-/** A change of what each process keeps in memory of a flow. */
-export type FlowChange = Exclude<Change, { kind: 'runs' }>;
 
 /**
  * What other processes must hear of a member that writes; null if they keep nothing of what it writes. That is so for

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { FlowChange } from '../decisions/verb.ts';
+import type { FlowChange } from '../store.ts';
 import type { OperationName } from './operation.ts';
 import { operations } from './operations.ts';
 import type { Sql } from './sql.ts';

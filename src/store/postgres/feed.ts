@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
-import type { FlowChange } from '../decisions/verb.ts';
-import type { Change, Changes as StoreChanges } from '../store.ts';
+import type { Change, FlowChange, Changes as StoreChanges } from '../store.ts';
 import { channelOf } from './announce.ts';
 import { ANSWER_MS, type Direct, directClient } from './direct.ts';
 import { type RunNotice, RunNotices } from './run-notices.ts';

@@ -1,17 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
-import type { CronTrigger } from '../../src/manifest/schema.ts';
-import type { RunDetail, Store } from '../../src/store/store.ts';
-import {
-  cel,
-  FLOW_ID,
-  type FlowService,
-  openFlowService,
-  openStarted,
-  openStore,
-  START,
-  standingTimers,
-  stepOf,
-} from './fixture.ts';
+import type { CronTrigger } from '../../../src/manifest/schema.ts';
+import type { RunDetail, Store } from '../../../src/store/store.ts';
+import { cel, FLOW_ID, openFlowService, openStore, START, standingTimers, stepOf } from '../../flows/fixture.ts';
+import { type ScheduledService, withScheduler } from './scheduled.ts';
 
 standingTimers();
 
@@ -23,8 +14,8 @@ const cron = (inputs: Partial<CronTrigger['inputs']> = {}): CronTrigger => ({
 });
 
 /** A service with a flow whose cron trigger is `trigger`, started at the clock's time. */
-async function open(trigger = cron(), store?: Store, at = START): Promise<FlowService> {
-  const service = await openFlowService(store === undefined ? {} : { store });
+async function open(trigger = cron(), store?: Store, at = START): Promise<ScheduledService> {
+  const service = withScheduler(await openFlowService(store === undefined ? {} : { store }));
   service.clock.pass(at - START);
   await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: trigger } });
   await service.runtime.start();
@@ -32,17 +23,17 @@ async function open(trigger = cron(), store?: Store, at = START): Promise<FlowSe
 }
 
 /** Lets the time pass and what is due fire. */
-async function pass(service: FlowService, ms: number): Promise<void> {
+async function pass(service: ScheduledService, ms: number): Promise<void> {
   service.clock.pass(ms);
-  await service.runtime.scheduler.sync();
+  await service.scheduler.sync();
 }
 
-async function runs(service: FlowService) {
+async function runs(service: ScheduledService) {
   return (await service.store.listRuns({ skip: 0, take: 500 })).items.toReversed();
 }
 
-async function only(service: FlowService) {
-  return (await service.runtime.scheduler.list())[0];
+async function only(service: ScheduledService) {
+  return (await service.scheduler.list())[0];
 }
 
 describe('a cron trigger', () => {
@@ -53,7 +44,7 @@ describe('a cron trigger', () => {
     expect(await runs(service)).toEqual([]);
     service.clock.pass(1);
     await vi.advanceTimersByTimeAsync(60_000);
-    await service.runtime.scheduler.list();
+    await service.scheduler.list();
     await pass(service, 0);
     expect(await runs(service)).toMatchObject([{ triggerKey: 'tick', triggerType: 'cron', startedAt: START + HOUR }]);
     expect(await only(service)).toMatchObject({ nextAt: START + 2 * HOUR, lastAt: START + HOUR });
@@ -64,14 +55,14 @@ describe('a cron trigger', () => {
     const store = await openStore();
     const first = await open(cron({ onMissed: 'fireOnce' }), store);
     await first.runtime.stop(0);
-    const service = await openFlowService({ store });
+    const service = withScheduler(await openFlowService({ store }));
     service.clock.pass(1.5 * HOUR);
     const due = stepOf('Transform', { inputs: { value: cel('trigger.scheduledFor') } });
     await service.deploy({ due }, { triggers: { tick: cron() } });
     await service.runtime.start();
     const [caughtUp] = await runs(service);
     await pass(service, HOUR / 2);
-    await service.runtime.scheduler.trigger(JOB);
+    await service.scheduler.trigger(JOB);
     const byHand = await service.trigger();
     const outputs = [];
     for (const { id } of await runs(service)) {
@@ -146,7 +137,7 @@ describe('a cron trigger', () => {
     const store = await openStore();
     let service = await open(cron(), store);
     service.clock.set(400 * 24 * HOUR);
-    await service.runtime.scheduler.sync();
+    await service.scheduler.sync();
     expect(await runs(service)).toHaveLength(1);
     if (isRestarted) {
       await service.runtime.stop(0);
@@ -172,10 +163,10 @@ describe('a cron trigger', () => {
   it('that was removed and comes back does not fire for a tick of its absence', async () => {
     const service = await open();
     await service.deploy({ only: stepOf('NoOp') });
-    await service.runtime.scheduler.sync();
+    await service.scheduler.sync();
     await pass(service, 5.5 * HOUR);
     await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron() } });
-    await service.runtime.scheduler.sync();
+    await service.scheduler.sync();
     expect(await runs(service)).toEqual([]);
     expect(await only(service)).toMatchObject({ nextAt: START + 6 * HOUR });
     await pass(service, HOUR / 2);
@@ -183,45 +174,45 @@ describe('a cron trigger', () => {
   });
 
   it('fires in time while another one is changed', async () => {
-    const service = await openFlowService();
+    const service = withScheduler(await openFlowService());
     const triggers = { tick: cron({ cronExpression: '* * * * *' }), other: cron() };
     await service.deploy({ only: stepOf('NoOp') }, { triggers });
     await service.runtime.start();
     service.clock.pass(40_000);
     await vi.advanceTimersByTimeAsync(40_000);
-    await service.runtime.scheduler.setPaused(`flow-${FLOW_ID}-other`, true);
+    await service.scheduler.setPaused(`flow-${FLOW_ID}-other`, true);
     service.clock.pass(20_000);
     await vi.advanceTimersByTimeAsync(20_000);
-    await service.runtime.scheduler.list();
+    await service.scheduler.list();
     expect(await runs(service)).toHaveLength(1);
   });
 
   it('does not fire while it is paused, and afterwards not for what passed meanwhile', async () => {
     const store = await openStore();
     const service = await open(cron(), store);
-    expect(await service.runtime.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
+    expect(await service.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
     await service.runtime.stop(0);
     const again = await open(cron(), store, START + 3.5 * HOUR);
     expect(await only(again)).toMatchObject({ isPaused: true });
-    expect(await again.runtime.scheduler.setPaused(JOB, false)).toMatchObject({ nextAt: START + 4 * HOUR });
+    expect(await again.scheduler.setPaused(JOB, false)).toMatchObject({ nextAt: START + 4 * HOUR });
     expect(await runs(again)).toEqual([]);
   });
 
   it('keeps a changed expression over a restart, takes it up at once, and gives it back', async () => {
     const store = await openStore();
     const service = await open(cron(), store);
-    expect(await service.runtime.scheduler.setCron(JOB, '*/10 * * * *')).toMatchObject({ nextAt: START + HOUR / 6 });
+    expect(await service.scheduler.setCron(JOB, '*/10 * * * *')).toMatchObject({ nextAt: START + HOUR / 6 });
     await service.runtime.stop(0);
     const again = await open(cron(), store);
     expect(await only(again)).toMatchObject({ cron: '*/10 * * * *', nextAt: START + HOUR / 6 });
-    expect(await again.runtime.scheduler.setCron(JOB, '0 * * * *')).toMatchObject({ cronOverride: null });
+    expect(await again.scheduler.setCron(JOB, '0 * * * *')).toMatchObject({ cronOverride: null });
     expect(await only(again)).toMatchObject({ nextAt: START + HOUR });
   });
 
   it('follows the manifest when that changes', async () => {
     const service = await open();
     await service.deploy({ only: stepOf('NoOp') }, { triggers: { tick: cron({ cronExpression: '15 * * * *' }) } });
-    await service.runtime.scheduler.sync();
+    await service.scheduler.sync();
     expect(await only(service)).toMatchObject({ cron: '15 * * * *', nextAt: START + HOUR / 4 });
   });
 
@@ -247,11 +238,11 @@ describe('a cron trigger', () => {
         return isFired;
       },
     };
-    const service = await openStarted({ store: flaky }, { only: stepOf('NoOp') }, { triggers: { tick: cron() } });
+    const service = await open(cron(), flaky);
     service.clock.pass(HOUR);
-    await expect(service.runtime.scheduler.sync()).rejects.toThrow('lost');
+    await expect(service.scheduler.sync()).rejects.toThrow('lost');
     isLost = false;
-    await service.runtime.scheduler.sync();
+    await service.scheduler.sync();
     const other = await open(cron(), store, START + HOUR);
     expect(await runs(other)).toHaveLength(1);
   });
@@ -310,8 +301,8 @@ describe('a cron trigger', () => {
       const { service, before } = await openBeside(store);
       const other = await open(cron(), store, START);
       for (const { clock } of [service, other]) clock.pass(HOUR);
-      before.push(() => other.runtime.scheduler.sync());
-      expect(await service.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
+      before.push(() => other.scheduler.sync());
+      expect(await service.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
       await pass(service, 0);
       expect(await runs(service)).toHaveLength(2);
     });
@@ -320,16 +311,16 @@ describe('a cron trigger', () => {
       const store = await openStore();
       const { service, before } = await openBeside(store);
       const other = await open(cron(), store, START);
-      before.push(() => other.runtime.scheduler.setPaused(JOB, true));
-      await service.runtime.scheduler.trigger(JOB);
+      before.push(() => other.scheduler.setPaused(JOB, true));
+      await service.scheduler.trigger(JOB);
       expect(await only(service)).toMatchObject({ isPaused: true, nextAt: null, lastAt: START });
     });
   });
 
   it('can be fired by hand, and its next time stays', async () => {
     const service = await open();
-    expect(await service.runtime.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
+    expect(await service.scheduler.trigger(JOB)).toMatchObject({ kind: 'started' });
     expect(await only(service)).toMatchObject({ nextAt: START + HOUR, lastAt: START });
-    expect(await service.runtime.scheduler.trigger('nope')).toBeUndefined();
+    expect(await service.scheduler.trigger('nope')).toBeUndefined();
   });
 });
