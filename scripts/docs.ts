@@ -67,7 +67,7 @@ function defaultOf(schema: Schema, isRequired: boolean): string {
   return typeof value === 'object' || value === undefined ? '' : code(JSON.stringify(value));
 }
 
-function fieldTable({ properties = {}, required = [] }: Schema, only = Object.keys(properties)): string {
+function fieldTable({ properties = {}, required = [] }: Schema, only: readonly string[] = Object.keys(properties)): string {
   const rows = only.map((name) => {
     const schema = properties[name];
     if (schema?.description === undefined) throw new Error(`${name} has no description`);
@@ -76,7 +76,18 @@ function fieldTable({ properties = {}, required = [] }: Schema, only = Object.ke
   return table(['field', 'type', 'default', 'meaning'], rows);
 }
 
-/** The tables of the fields of a webhook trigger, in their order. */
+/** The fields that most webhook triggers set, which come first. */
+const USUAL: readonly (keyof typeof WEBHOOK_ROWS)[] = [
+  'webhookSlug',
+  'webhookSignatureScheme',
+  'webhookHmacKey',
+  'webhookNonceHeader',
+  'webhookEventId',
+  'webhookEnforcementMode',
+  'webhookWhen',
+];
+
+/** The tables of the other fields of a webhook trigger, in their order. */
 const WEBHOOK_TABLES: Readonly<Record<DocsTable, string>> = {
   endpoint: 'Endpoint and answers',
   runs: 'Events and runs',
@@ -96,11 +107,11 @@ function webhookTables(inputs: Schema): string {
         readBy !== 'every scheme' && readBy.some((trait) => trait === 'custom' || trait === 'short spec');
       if (docs === 'custom' && !isOfCustom)
         throw new Error(`${field} is in the table of a scheme that does not read it`);
-      return docs === table ? [field] : [];
+      return docs === table && !USUAL.some((name) => name === field) ? [field] : [];
     });
     return `**${title}**\n\n${fieldTable(inputs, fields)}`;
   });
-  return sections.join('\n\n');
+  return [`**What most triggers set**\n\n${fieldTable(inputs, USUAL)}`, ...sections].join('\n\n');
 }
 
 function handlerSection(handler: StepHandler): string {
@@ -523,11 +534,14 @@ ${stepTypes().handlers.map(handlerSection).join('\n\n')}
 
 /** The settings by what they are about: title, variables. */
 const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
-  ['Listener and database', /_(HOST|PORT|DATABASE_URL|STORE_KEY|EVIDENCE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
+  [
+    'What most people set',
+    /_(HOST|PORT|PUBLIC_URL|TRUSTED_PROXIES|DATABASE_URL|STORE_KEY|DASHBOARD_USER|DASHBOARD_PASSWORD|DASHBOARD_TOKEN|ENFORCEMENT_MODE|STRICT_MANIFESTS|RUN_RETENTION_DAYS|ALERTS)$/,
+  ],
+  ['Stop and evidence', /_(EVIDENCE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
   ['PostgreSQL and replicas', /_(DATABASE_.*|REPLICA_NAME|DRAIN_SECONDS)$/],
-  ['Dashboard', /_(DASHBOARD_.*|TOKENS)$/],
-  ['Gates', /_(ENFORCEMENT_MODE|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1|STRICT_MANIFESTS)$/],
-  ['Addresses and proxies', /_(FORWARDED_HEADER_DEPTH|TRUSTED_PROXIES|PUBLIC_URL)$/],
+  ['Dashboard', /_(DASHBOARD_AUTH|TOKENS)$/],
+  ['Gates and proxies', /_(FORWARDED_HEADER_DEPTH|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1)$/],
   ['Outgoing requests', /_(EGRESS_ALLOW|OUTGOING_HOSTS|CIRCUIT_FAILURES)$/],
   ['Manifests and deploys', /_(MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
   ['What is kept', /_(HOLD|HELD|REFUSED|DELIVERY|RUN)_/],

@@ -35,7 +35,7 @@ import {
   reporting,
   withCredentials,
 } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { type CommandPart, HELP } from './part.ts';
 import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
@@ -79,6 +79,7 @@ export interface CheckOptions {
 
 function checkCommand(): Command {
   const command = new Command('check')
+    .helpGroup(HELP.daily)
     .description('Check a folder of manifests as the service does at start, and show what a deploy would do')
     .argument('[folder]', 'the folder; default: the manifests folder of the settings')
     .option(

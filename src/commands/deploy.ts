@@ -12,7 +12,7 @@ import {
   serviceUrl,
   withService,
 } from './context.ts';
-import type { CommandPart } from './part.ts';
+import { type CommandPart, HELP } from './part.ts';
 import { concludeDeploy, renderDeployed, renderOutcomes } from './render-outcomes.ts';
 import { createServiceClient, type ServiceOptions } from './service-client.ts';
 
@@ -24,6 +24,7 @@ interface DeployCommandOptions extends ServiceOptions {
 
 function deployCommand(): Command {
   const command = new Command('deploy')
+    .helpGroup(HELP.daily)
     .description('Deploy a folder of manifests to a running service: all flows at once, except those that are refused')
     .argument('[folder]', 'the folder; default: the manifests folder of the settings')
     .addOption(allowOption('deploy what would be refused'))

@@ -9,3 +9,12 @@ export interface CommandPart {
   /** Called before `serve` starts without a folder or a database; yields what to print, or undefined. */
   readonly beforeServe?: (envFile: string | undefined) => Promise<string | undefined>;
 }
+
+/** Headings of `sluice --help`, in their order; a command without one stands under "Commands". */
+export const HELP = {
+  daily: 'Daily use:',
+  flows: 'Flows and their manifests:',
+  act: 'Act on deliveries and runs:',
+  history: 'Keys, people and other tools:',
+  data: 'Database:',
+} as const;

@@ -5,6 +5,7 @@ import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
 import { print } from '../telemetry/terminal.ts';
 import { version } from '../version.ts';
+import { HELP } from './part.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
@@ -34,6 +35,12 @@ export function commandLine(): Command {
       '--env-file <file>',
       'file with variables, for every command; variables that are already set win; default: .env, if it exists',
     )
+    .configureHelp({
+      // A line each; the command's own help says the rest.
+      subcommandTerm: (command) => command.name(),
+      subcommandDescription: (command) => command.description().split(/[;:,(]/)[0] ?? '',
+    })
+    .addHelpText('after', '\n`sluice COMMAND --help` says what a command takes.')
     .addCommand(serveCommand());
   for (const make of commandParts.flatMap(({ commands = [] }) => commands)) program.addCommand(make());
   for (const [name, addTo] of commandParts.flatMap(({ additions = {} }) => Object.entries(additions))) {
@@ -47,6 +54,7 @@ export function commandLine(): Command {
 function serveCommand(): Command {
   return (
     new Command('serve')
+      .helpGroup(HELP.daily)
       .description('Run the service; settings come from the environment and from sluice.config.ts')
       .option('--host <address>', 'address to listen on: SLUICE_HOST')
       .option('-p, --port <port>', 'port to listen on: SLUICE_PORT')

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { CommandError, printJson, readCommandSettings, reporting, withService } from '../../commands/context.ts';
 import { type PagingOptions, secondOf, withPaging } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   askList,
   clientOf,
@@ -40,6 +40,7 @@ interface VerifyOptions extends ServiceOptions {
 
 function makeActivity(): Command {
   const command = new Command('activity')
+    .helpGroup(HELP.history)
     .description('List who did what, when and why, newest first, or verify that the list was not changed')
     .option('--actor <name>', 'of this token or user')
     .option('--action <name>', 'of this operation, such as disableFlow')

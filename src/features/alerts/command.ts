@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Command } from 'commander';
 import { CommandError, openContext, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { alertsStepTypes } from './step-types.ts';
 import { isProgram } from './targets.ts';
@@ -9,6 +9,7 @@ import { isProgram } from './targets.ts';
 /** What concerns those who are told of failures. */
 function alertCommand(): Command {
   return new Command('alert')
+    .helpGroup(HELP.history)
     .description('Test the alert targets of SLUICE_ALERTS')
     .addCommand(
       new Command('test')

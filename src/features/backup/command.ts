@@ -2,13 +2,14 @@ import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { databaseTarget } from '../../config/database.ts';
 import { backupStore, inspectStore } from '../../store/offline.ts';
 import { print } from '../../telemetry/terminal.ts';
 
 function makeBackup(): Command {
   return new Command('backup')
+    .helpGroup(HELP.data)
     .description('Copy the SQLite database to a file, while the service runs, and check the copy')
     .argument('<file>', 'the copy; it must not exist')
     .addHelpText(

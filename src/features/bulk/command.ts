@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { CommandError, positive, printJson, reporting, withService } from '../../commands/context.ts';
 import { doToEach } from '../../commands/each.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   askList,
   clientOf,
@@ -53,6 +53,7 @@ export const cancelCommand = () =>
 
 function releaseOrderCommand(): Command {
   const command = new Command('release-order')
+    .helpGroup(HELP.act)
     .description('Let the next runs of a key start, although these have failed and hold it (serializeOnFailure: stop)')
     .argument('<runs...>', 'ids of runs')
     .option('--reason <text>', 'why; kept in the activity')
@@ -73,6 +74,7 @@ function releaseOrderCommand(): Command {
 
 function actionCommand(action: Action): Command {
   const command = new Command(action.name)
+    .helpGroup(HELP.act)
     .description(`${action.description}: those that are named, or all that match a filter`)
     .argument('[runs...]', 'ids of runs');
   withRunFilter(command)

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { transportMistakes } from '../../config/database.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import { writeWhole } from '../../store/durable-files.ts';
@@ -17,6 +17,7 @@ interface CopyOptions {
 
 function makeCopy(): Command {
   return new Command('copy')
+    .helpGroup(HELP.data)
     .description('Copy a whole database to an empty one, from SQLite to PostgreSQL or back')
     .requiredOption('--from <database>', 'sqlite:PATH or postgres://…')
     .requiredOption('--to <database>', 'the same; created if it does not exist')

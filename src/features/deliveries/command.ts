@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { printJson, reporting, withService } from '../../commands/context.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   askList,
   clientOf,
@@ -29,6 +29,7 @@ interface DeliveriesOptions extends ServiceOptions, SpanOptions, PagingOptions {
 /** The deliveries that a running service stored. */
 function makeDeliveries(): Command {
   const command = new Command('deliveries')
+    .helpGroup(HELP.daily)
     .description('List stored deliveries, newest first, and why they were refused')
     .option('--flow <flow>', 'to the flow with this id or name')
     .option('--reason <code>', 'with this reason, such as signature_mismatch')

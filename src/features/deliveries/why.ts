@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { CommandError, printJson, reporting, withService } from '../../commands/context.ts';
 import { secondOf } from '../../commands/lists.ts';
+import { HELP } from '../../commands/part.ts';
 import { clientOf, isId, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
 import { printable } from '../../model/text.ts';
@@ -29,6 +30,7 @@ interface DeliveryDetail extends ServedDelivery {
 
 export function whyCommand(): Command {
   const command = new Command('why')
+    .helpGroup(HELP.daily)
     .description('Explain a delivery or a run: what became of it, which gate or step failed, what it waits for')
     .argument('<id>', 'id of a delivery (the header Sluice-Delivery of its answer) or of a run')
     .option('--json', 'print the answer of the API');

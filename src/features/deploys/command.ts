@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { allowOption, CommandError, reporting, withService } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { concludeDeploy, renderDeployed } from '../../commands/render-outcomes.ts';
 import { clientOf, type ServiceOptions } from '../../commands/service-client.ts';
 import type { DeployOutcome, Override } from '../../model/finding.ts';
@@ -18,6 +18,7 @@ interface Reloaded {
 
 function makeReload(): Command {
   const command = new Command('reload')
+    .helpGroup(HELP.flows)
     .description('Have a running service read its manifests, its .env and its secrets again, as SIGHUP does')
     .addOption(allowOption('deploy what would be refused'));
   return withService(command)

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, printJson, readCommandSettings, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { type DatabaseTarget, databaseTarget, maskedPlace } from '../../config/database.ts';
 import { fewOpenFiles, openFileLimit } from '../../config/open-files.ts';
 import { isLoopbackHost, settingsWarnings } from '../../config/settings.ts';
@@ -27,6 +27,7 @@ interface DoctorOptions {
 
 function makeDoctor(): Command {
   return new Command('doctor')
+    .helpGroup(HELP.data)
     .description(
       'Look at the database and the settings: damage, sizes, what waits, what retention deletes, disk, limits',
     )

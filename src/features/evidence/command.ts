@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, reporting, withService } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, isId, type ServiceOptions } from '../../commands/service-client.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import { keyName, verifyEvidence } from './bundle.ts';
@@ -19,6 +19,7 @@ interface VerifyOptions {
 
 function evidence(): Command {
   const command = new Command('evidence')
+    .helpGroup(HELP.history)
     .description('Fetch a delivery and its run as one signed file, or verify such a file')
     .argument('<deliveryId>', 'id of the delivery')
     .option('-o, --output <file>', 'where to write it; default: evidence-ID.json')

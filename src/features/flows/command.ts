@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { CommandError, printJson, reporting, withService } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, findFlow, listFlows, type ServiceOptions } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
 import { isoTimeOf, time } from '../../commands/time.ts';
@@ -40,6 +40,7 @@ function makeFlows(): Command {
       time,
     );
   return new Command('flows')
+    .helpGroup(HELP.flows)
     .description('List or delete the flows of a running service, or discard what one holds')
     .addCommand(withService(list).action(reporting(listAll)))
     .addCommand(

@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import { reporting, withService } from '../../commands/context.ts';
 import { deployFolder } from '../../commands/deploy.ts';
+import { HELP } from '../../commands/part.ts';
 import { concludeDeploy, renderDeployed } from '../../commands/render-outcomes.ts';
 import { clientOf, findFlow, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -35,6 +36,7 @@ const NAMED_RUNS = 3;
 
 export function makeDrain(): Command {
   const command = new Command('drain')
+    .helpGroup(HELP.flows)
     .description('Drain a flow: its runs finish, and no trigger starts another run until you resume it')
     .argument('<flow>', 'id or name of the flow')
     .option('--wait', 'wait until no run is in flight')

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { printJson, reporting, withService } from '../../commands/context.ts';
 import { endingRefusals } from '../../commands/each.ts';
+import { HELP } from '../../commands/part.ts';
 import { clientOf, findFlow, type ServedFlow, type ServiceOptions } from '../../commands/service-client.ts';
 import { print } from '../../telemetry/terminal.ts';
 
@@ -42,6 +43,7 @@ function enableCommand(): Command {
 
 function flowCommand(name: string, description: string): Command {
   const command = new Command(name)
+    .helpGroup(HELP.flows)
     .description(description)
     .argument('<flow>', 'id or name of the flow')
     .option('--reason <text>', 'why; kept in the activity')

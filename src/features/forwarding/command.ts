@@ -8,7 +8,7 @@ import {
   serviceUrl,
   withService,
 } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   createServiceClient,
   findWebhooks,
@@ -34,6 +34,7 @@ interface ListenOptions extends ServiceOptions {
 
 function listenCommand(): Command {
   const command = new Command('listen')
+    .helpGroup(HELP.daily)
     .description('Show deliveries and their verdicts as they arrive at a running service')
     .argument('[slugOrId]', 'slug of a trigger, or GUID of a flow; default: all webhooks')
     .option('--flow <flow>', 'those of the flow with this id or name alone')

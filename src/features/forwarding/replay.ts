@@ -7,6 +7,7 @@ import {
   TO,
   withCredentials,
 } from '../../commands/context.ts';
+import { HELP } from '../../commands/part.ts';
 import { type Credentials, createServiceClient, listFlows, type ServiceClient } from '../../commands/service-client.ts';
 import { isObject } from '../../manifest/json-text.ts';
 import { isMasked } from '../../manifest/mask.ts';
@@ -23,6 +24,7 @@ interface ReplayOptions extends Credentials {
 
 export function replayCommand(): Command {
   const command = new Command('replay')
+    .helpGroup(HELP.act)
     .description(
       'Send a stored delivery again, byte for byte, for example to a service on this machine; only reads the source',
     )

@@ -9,7 +9,7 @@ import {
   withService,
 } from '../../commands/context.ts';
 import { secondOf } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
 import { databaseTarget } from '../../config/database.ts';
@@ -28,6 +28,7 @@ interface KeysOptions extends ServiceOptions {
 
 function makeKeys(): Command {
   const command = new Command('keys')
+    .helpGroup(HELP.history)
     .description('List the keys of webhooks: when each last verified a delivery, how often, and which can be removed')
     .option('--flow <slugOrId>', 'only the webhook with this slug, or those of the flow with this GUID')
     .option('--json', 'print the answer of the API');

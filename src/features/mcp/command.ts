@@ -3,7 +3,7 @@ import type { CallToolResult } from '@modelcontextprotocol/server';
 import { Command } from 'commander';
 import { z } from 'zod';
 import { CommandError, reporting, withService } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
 import { CONTENT_MARK } from '../../model/text.ts';
 import { version } from '../../version.ts';
@@ -23,6 +23,7 @@ interface McpOptions extends ServiceOptions {
 
 function makeMcp(): Command {
   const command = new Command('mcp')
+    .helpGroup(HELP.history)
     .description(
       'Let an agent read a service, and carry out plans, over the Model Context Protocol on stdin and stdout',
     )

@@ -1,12 +1,13 @@
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { databaseTarget } from '../../config/database.ts';
 import { migrateStore } from '../../store/offline.ts';
 import { print } from '../../telemetry/terminal.ts';
 
 function makeMigrate(): Command {
   return new Command('migrate')
+    .helpGroup(HELP.data)
     .description('Bring the schema of the PostgreSQL database up to date')
     .option('--grant <role>', 'grant this role what a service needs, but no right to change the schema')
     .addHelpText(

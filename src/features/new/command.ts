@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { reporting, withService } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { ENV_FILE } from '../../config/env-file.ts';
 import { ENFORCEMENT_MODES } from '../../model/manifest.ts';
 import { writeFirstFlow } from './first-flow.ts';
@@ -8,6 +8,7 @@ import { writeNew } from './write-new.ts';
 
 function makeNew(): Command {
   const command = new Command('new')
+    .helpGroup(HELP.daily)
     .description(
       'Write a manifest for a publisher’s webhook, and print what to enter at the publisher; asks on a terminal',
     )

@@ -2,7 +2,7 @@ import { access, constants, realpath, rename, rm, stat, writeFile } from 'node:f
 import { dirname, relative, resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, openContext, printJson, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { formatIssue } from '../../manifest/issues.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { openSimulationStore } from '../../store/offline.ts';
@@ -22,6 +22,7 @@ interface TestOptions {
 
 function testCommand(): Command {
   return new Command('test')
+    .helpGroup(HELP.flows)
     .description('Run saved tests through the manifests: compare what each run would do now with what is expected')
     .argument('[files...]', 'tests, or folders of them; default: every *.test.json beside the folder of manifests')
     .option('--manifests <folder>', 'the folder of manifests; default: the manifests folder of the settings')

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { CommandError, positive, printJson, reporting, withService } from '../../commands/context.ts';
 import { doToEach } from '../../commands/each.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   clientOf,
   flowIdOf,
@@ -39,6 +39,7 @@ const MOST = 500;
 
 function redeliverCommand(): Command {
   const command = new Command('redeliver')
+    .helpGroup(HELP.act)
     .description('Judge refused or filtered deliveries again, as of the time they arrived, and accept those that pass')
     .argument('[deliveries...]', 'ids of deliveries')
     .option('--flow <flow>', 'instead of ids: refused ones of the flow with this id or name')

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { allowOption, positive, printJson, reporting, withService } from '../../commands/context.ts';
 import { endingRefusals } from '../../commands/each.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { concludeDeploy, renderDeployed, renderOutcomes } from '../../commands/render-outcomes.ts';
 import {
   clientOf,
@@ -24,6 +24,7 @@ interface RestoreOptions extends ServiceOptions {
 
 function restoreCommand(): Command {
   const command = new Command('restore')
+    .helpGroup(HELP.flows)
     .description('Go back to an earlier revision of a flow: its manifest is deployed as a new revision')
     .argument('<flow>', 'name of the flow, or its id, which may be that of a flow that was deleted')
     .argument('<revision>', 'number of the revision', positive)

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { printJson, reporting, withService } from '../../commands/context.ts';
 import { listOrNothing, type PagingOptions, secondOf, withPaging } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   askList,
   clientOf,
@@ -94,7 +94,9 @@ export function failedSteps({ graph, steps }: RunOutline): string[] {
 
 /** The runs of a running service. */
 function makeRuns(): Command {
-  const command = new Command('runs').description('List runs by start time, newest first, and what each waits for');
+  const command = new Command('runs')
+    .helpGroup(HELP.daily)
+    .description('List runs by start time, newest first, and what each waits for');
   withPaging(withRunFilter(command)).option('--group', 'count failures by flow, step, code, host and error instead');
   return withService(command).action(reporting(listRuns));
 }

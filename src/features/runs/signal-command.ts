@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { CommandError, printJson, reporting, withService } from '../../commands/context.ts';
 import { endingRefusals } from '../../commands/each.ts';
+import { HELP } from '../../commands/part.ts';
 import { clientOf, isId, listPath, type ServiceOptions } from '../../commands/service-client.ts';
 import { print } from '../../telemetry/terminal.ts';
 
@@ -17,6 +18,7 @@ interface DeliveredSignal {
 
 export function signalCommand(): Command {
   const command = new Command('signal')
+    .helpGroup(HELP.act)
     .description('Send a signal to a run, such as the approval that one of its steps waits for')
     .argument('<run>', 'id of the run')
     .argument('<name>', 'name of the signal')

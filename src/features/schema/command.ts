@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { openContext, reporting } from '../../commands/context.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import type { PreparedExtensions } from '../../config/extensions.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
@@ -10,6 +10,7 @@ import { editorSchema } from '../schemes/editor-schema.ts';
 
 function makeSchema(): Command {
   return new Command('schema')
+    .helpGroup(HELP.flows)
     .description(
       'Print the JSON Schema of manifests for editors, including step types and schemes of the config module',
     )

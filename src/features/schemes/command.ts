@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { CommandError, openContext, printJson, reporting } from '../../commands/context.ts';
 import { meant, namesLike } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { table } from '../../commands/table.ts';
 import { beginsWith, plainName } from '../../model/plain-name.ts';
 import { print } from '../../telemetry/terminal.ts';
@@ -14,6 +14,7 @@ export interface SchemesOptions {
 
 function makeSchemes(): Command {
   return new Command('schemes')
+    .helpGroup(HELP.flows)
     .description('List the signature schemes that a trigger may name, and what each signature covers')
     .argument('[name]', 'a scheme or publisher, or the beginning of its name')
     .option('--json', 'print all details as JSON')

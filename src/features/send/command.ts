@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { type CommandContext, CommandError, openContext, reporting, serviceUrl, TO } from '../../commands/context.ts';
 import { noSuch } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import { formatIssue } from '../../manifest/issues.ts';
 import { resolveSecret, secretReader } from '../../manifest/read-secret.ts';
@@ -40,6 +40,7 @@ interface SendOptions {
 function makeSend(): Command {
   const append = (value: string, before: readonly string[]) => [...before, value];
   return new Command('send')
+    .helpGroup(HELP.daily)
     .description('Sign a delivery as the publisher would and send it to a webhook trigger of the manifests')
     .argument('<slugOrId>', 'slug of a trigger, or GUID of a flow for its first webhook trigger')
     .option('--to <url>', TO)

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { printJson, reporting, withService } from '../../commands/context.ts';
 import { secondOf } from '../../commands/lists.ts';
-import type { CommandPart } from '../../commands/part.ts';
+import { type CommandPart, HELP } from '../../commands/part.ts';
 import {
   clientOf,
   listFlows,
@@ -63,6 +63,7 @@ interface ClosedFlow {
 
 function makeStatus(): Command {
   const command = new Command('status')
+    .helpGroup(HELP.daily)
     .description('Show how a service does: whether it is ready, what needs attention, what came and ran, closed flows')
     .option('--json', 'print it as JSON');
   return withService(withSpan(command))
