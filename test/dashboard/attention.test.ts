@@ -6,8 +6,8 @@ import { rotationConcerns } from '../../src/features/keys/service.ts';
 import type { OrderReport } from '../../src/features/order/store.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import type { LongStep } from '../../src/features/runs/store.ts';
+import type { Schedule } from '../../src/features/schedules/scheduler.ts';
 import { serviceParts } from '../../src/features/service.ts';
-import type { Schedule } from '../../src/flows/scheduler.ts';
 import {
   endDue,
   HOOK_ONLY_ID,

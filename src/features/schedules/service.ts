@@ -24,10 +24,10 @@ import {
 import { sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { createReport } from '../../flows/report.ts';
-import { createScheduler, nextTicks, type Schedule } from '../../flows/scheduler.ts';
 import { MANIFEST_PARTS } from '../../manifest/schema.ts';
 import { oncePer } from '../../model/once-per.ts';
 import { schedulesAttention } from './attention.ts';
+import { createScheduler, nextTicks, type Schedule } from './scheduler.ts';
 
 /** The scheduler of a service; it fires once the steps run. */
 const schedulerOf = oncePer((services: DashboardServices) => {

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
+import { createScheduler, type Scheduler } from '../../../src/features/schedules/scheduler.ts';
 import { createReport } from '../../../src/flows/report.ts';
-import { createScheduler, type Scheduler } from '../../../src/flows/scheduler.ts';
 import { createIdSource } from '../../../src/model/ids.ts';
 import { SOLE_OWNER } from '../../../src/model/runtime-keys.ts';
 import type { FlowService } from '../../flows/fixture.ts';

@@ -1,17 +1,17 @@
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
-import { readTrigger } from '../expressions/order-key.ts';
-import type { CronTrigger } from '../manifest/schema.ts';
-import type { Clock } from '../model/clock.ts';
-import { SCHEDULED_FOR } from '../model/run.ts';
-import { serially } from '../model/serially.ts';
-import type { NewRun, ScheduleRecord, Store } from '../store/store.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import { type Catalog, type DeployedFlow, startsRuns } from './catalog.ts';
-import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from './engine.ts';
-import { orderOf } from './prepared-revision.ts';
-import type { Report } from './report.ts';
+import { levelOfRetry } from '../../errors.ts';
+import { readTrigger } from '../../expressions/order-key.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
+import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from '../../flows/engine.ts';
+import { orderOf } from '../../flows/prepared-revision.ts';
+import type { Report } from '../../flows/report.ts';
+import type { CronTrigger } from '../../manifest/schema.ts';
+import type { Clock } from '../../model/clock.ts';
+import { SCHEDULED_FOR } from '../../model/run.ts';
+import { serially } from '../../model/serially.ts';
+import type { NewRun, ScheduleRecord, Store } from '../../store/store.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 
 /** Starts the runs of cron triggers. */
 export interface Scheduler {
