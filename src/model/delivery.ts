@@ -148,4 +148,9 @@ export const DETAILS = {
   handshake: 'handshake ',
   discarded: 'held, and discarded by ',
   reconciled: 'reconciled from ',
+  edited: 'redelivered with an edited body',
 } as const;
+
+/** Whether a person edited its body: no publisher sent it, and no signature was verified over it. */
+export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
+  redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;

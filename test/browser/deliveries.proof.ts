@@ -127,6 +127,26 @@ describeInBrowser('deliveries', () => {
     expect(await newest('acceptedOnly=true')).toMatchObject({ id, runId });
   });
 
+  it('are sent again with an edited body, and record and run say so', async () => {
+    const { id } = await newest('acceptedOnly=true');
+    const page = await open(`/flows/deliveries/${id}`);
+    await page.getByRole('button', { name: 'Edit and send…' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByRole('button', { name: 'Send again' }).isDisabled()).toBe(true);
+    await dialog.getByLabel('Body').fill('{"half"');
+    await dialog.getByRole('button', { name: 'Send again' }).click();
+    await dialog.getByText('Refused', { exact: true }).waitFor();
+    await dialog.getByLabel('Body').fill('{"edited":true}');
+    expect(await hindrances(page)).toEqual([]);
+    await dialog.getByRole('button', { name: 'Send again' }).click();
+    await page.getByRole('link', { name: 'See the run' }).click();
+    await page.getByText('with an edited body').waitFor();
+    await page.getByRole('link', { name: 'delivery', exact: true }).click();
+    await page.getByText('Its publisher did not send this body.').waitFor();
+    await page.goto('/flows/deliveries');
+    await page.getByText('Edited', { exact: true }).waitFor();
+  });
+
   it('say of each trigger whether it is safe to enforce', async () => {
     const page = await open('/flows/deliveries/readiness');
     await page.getByRole('heading', { name: 'push / github' }).waitFor();

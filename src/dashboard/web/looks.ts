@@ -66,7 +66,8 @@ export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status
   return { tone, icon, text };
 }
 
-type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason' | 'outcome' | 'held'>;
+type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason' | 'outcome' | 'held'> &
+  Partial<Pick<Api['Delivery'], 'edited'>>;
 
 const FILTERED = 'Accepted; webhookWhen of its trigger is false for it, so no run started';
 const JOINED = 'Accepted; it joined the run of another delivery';
@@ -81,6 +82,7 @@ export function deliveryLook({
   reason,
   outcome,
   held,
+  edited = false,
 }: JudgedDelivery): Look & { readonly title?: string } {
   if (outcome === 'filtered') return { tone: 'quiet', icon: 'skip', text: 'Filtered', title: FILTERED };
   if (outcome === 'givenUp') return { tone: 'bad', icon: 'cross', text: 'Given up', title: GIVEN_UP };
@@ -90,6 +92,7 @@ export function deliveryLook({
   if (outcome === 'coalesced' && !held && !rejected) {
     return { tone: 'good', icon: 'check', text: 'Joined', title: JOINED };
   }
+  if (edited) return { tone: 'warn', icon: 'replay', text: 'Edited', title: 'Sent by a person with an edited body' };
   if (held) return { tone: 'busy', icon: 'pause', text: 'Held', title: HELD };
   if (outcome === 'unevaluated') return { tone: 'warn', icon: 'warn', text: 'Accepted', title: UNEVALUATED };
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };

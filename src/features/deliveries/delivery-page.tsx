@@ -60,7 +60,8 @@ function Detail({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   );
 }
 
-function Relatives({ delivery: { redeliveredAs, redeliveredFrom, repeats } }: { delivery: Api['DeliveryDetail'] }) {
+function Relatives({ delivery }: { delivery: Api['DeliveryDetail'] }) {
+  const { redeliveredAs, redeliveredFrom, repeats, edited, detail } = delivery;
   return (
     <>
       {repeats === null ? null : (
@@ -87,11 +88,12 @@ function Relatives({ delivery: { redeliveredAs, redeliveredFrom, repeats } }: { 
         </p>
       )}
       {redeliveredFrom === null ? null : (
-        <p class="notice busy">
+        <p class={edited ? 'notice warn' : 'notice busy'}>
           <Icon name="replay" />
           <span>
             This is a redelivery of{' '}
-            <a href={`/flows/deliveries/${redeliveredFrom}`}>{format.shortId(redeliveredFrom)}</a>, which was refused.
+            <a href={`/flows/deliveries/${redeliveredFrom}`}>{format.shortId(redeliveredFrom)}</a>
+            {edited ? `: ${detail ?? ''}. Its publisher did not send this body.` : ', which was refused or filtered.'}
           </span>
         </p>
       )}

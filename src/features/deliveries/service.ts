@@ -8,7 +8,14 @@ import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '.
 import { limitOf, type Sight, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
-import { DELIVERY_OUTCOMES, type DeliveryRecord, REASON_CODES, SHARE_OUTCOMES } from '../../model/delivery.ts';
+import {
+  DELIVERY_OUTCOMES,
+  DETAILS,
+  type DeliveryRecord,
+  isEdited,
+  REASON_CODES,
+  SHARE_OUTCOMES,
+} from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
 import type { DeliveryFilter } from '../../store/store.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
@@ -70,6 +77,7 @@ export const deliverySchema = z
         'Only of a delivery to a slug that several flows share: what became of it at each of their triggers, that of `flowId` first.',
       ),
     usedPreviousKey: z.boolean(),
+    edited: z.boolean().describe('A person edited the body and sent it again: no signature was verified over it.'),
     held: z.boolean().describe('Accepted, but its run does not exist until the flow starts runs again.'),
     searchKeys: field
       .content(z.record(z.string(), z.string()))
@@ -148,8 +156,9 @@ export function deliveryIn(sight: Sight | undefined, record: DeliveryRecord): De
   const [own] = shares;
   if (own === undefined || own.flowId === record.flowId) return { ...record, shares };
   const { flowId, triggerKey, runId, outcome } = own;
-  const ofOwn = { flowId, triggerKey, runId, runStatus: undefined, searchKeys: undefined, detail: null, shares };
-  return { ...record, ...ofOwn, outcome: outcome === 'closed' || outcome === null ? undefined : outcome };
+  const ofOwn = { flowId, triggerKey, runId, runStatus: undefined, searchKeys: undefined, shares };
+  const detail = isEdited(record) ? DETAILS.edited : null;
+  return { ...record, ...ofOwn, detail, outcome: outcome === 'closed' || outcome === null ? undefined : outcome };
 }
 
 export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<typeof deliverySchema> {
@@ -158,6 +167,7 @@ export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<ty
     ...(shares !== undefined && { runs: [...shares] }),
     outcome: record.outcome ?? null,
     held: record.isHeld === true,
+    edited: isEdited(record),
     runStatus: record.runStatus ?? null,
     searchKeys: record.searchKeys ?? {},
     requestUrl: record.requestUrl === undefined ? null : maskUrl(record.requestUrl),

@@ -1,3 +1,6 @@
+import { isUtf8 } from 'node:buffer';
+import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
 import { Command } from 'commander';
 import { CommandError, positive, printJson, reporting, withService } from '../../commands/context.ts';
 import { doToEach } from '../../commands/each.ts';
@@ -20,6 +23,7 @@ interface RedeliverOptions extends ServiceOptions, SpanOptions {
   readonly limit: number;
   readonly yes?: true;
   readonly force?: true;
+  readonly body?: string;
   readonly reason?: string;
   readonly json?: true;
 }
@@ -54,6 +58,7 @@ function redeliverCommand(): Command {
     )
     .option('--yes', 'with a filter: do it; without, it says what would be done')
     .option('--force', 'with ids: accept them even if gates fail; their records say so')
+    .option('--body <file>', 'with one id: send this body instead, - for standard input; the record says so')
     .option('--reason <text>', 'why; kept in the activity')
     .option('--json', 'print what became of each, or the answer of the API to a filter');
   return withService(command)
@@ -66,20 +71,32 @@ function redeliverCommand(): Command {
 }
 
 async function redeliver(ids: readonly string[], options: RedeliverOptions): Promise<void> {
-  const { flow, refusedFor, filtered, since, until, force, reason } = options;
+  const { flow, refusedFor, filtered, since, until, force, body: file, reason } = options;
   const hasFilter = [flow, refusedFor, filtered, since, until].some((given) => given !== undefined);
   if (hasFilter === ids.length > 0) {
     throw new CommandError('Give either the ids of deliveries, or a filter such as --flow or --since');
   }
   if (hasFilter && force) throw new CommandError('--force is for deliveries that are named, one by one');
+  if (file !== undefined && ids.length !== 1) throw new CommandError('--body is for one delivery: give its id');
   const client = await clientOf(options);
   if (hasFilter) return redeliverMany(client, options);
-  const said = JSON.stringify({ force, reason });
+  const edited = file === undefined ? {} : await bodyIn(file);
+  const said = JSON.stringify({ force, reason, ...edited });
   const redeliverOne = async (id: string) => {
     const { body } = await client.ask({ method: 'POST', path: `/flows/api/webhooks/${id}/redeliver`, body: said });
     return { isDone: isAccepted(body as Redelivery), message: textOf(body as Redelivery) };
   };
   await doToEach(ids, redeliverOne, options);
+}
+
+/** As the API takes it: text where the bytes are. */
+async function bodyIn(file: string): Promise<{ body: string; bodyEncoding: 'utf8' | 'base64' }> {
+  const bytes = await (file === '-' ? buffer(process.stdin) : readFile(file)).catch((error: Error) => {
+    throw new CommandError(`--body ${file}: ${error.message}`);
+  });
+  const isText = isUtf8(bytes) && !bytes.includes(0);
+  const bodyEncoding = isText ? 'utf8' : 'base64';
+  return { body: bytes.toString(bodyEncoding), bodyEncoding };
 }
 
 interface ManyAnswer {

@@ -8,6 +8,7 @@ import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
 import { DryRunButton } from './dry-run.tsx';
+import { EditAndSend, isEditable } from './edit.tsx';
 import { actions } from './page-words.ts';
 import { ReadinessPage, ReadinessPanel } from './readiness.tsx';
 import { RedeliverMany, RedeliverOne } from './redeliver.tsx';
@@ -46,10 +47,18 @@ interface DeliveryToolsProps {
 
 function DeliveryTools({ delivery, refresh }: DeliveryToolsProps) {
   const [isRedelivering, setRedelivering] = useState(false);
+  const [isEditing, setEditing] = useState(false);
   if (delivery === undefined) return null;
   return (
     <>
       <DryRun delivery={delivery} />
+      {may('operate') && isEditable(delivery) ? (
+        <button type="button" class="button" onClick={() => setEditing(true)}>
+          <Icon name="replay" />
+          Edit and send…
+        </button>
+      ) : null}
+      {isEditing ? <EditAndSend delivery={delivery} onDone={refresh} onClose={() => setEditing(false)} /> : null}
       {delivery.redelivery?.possible === true && may('operate') ? (
         <button type="button" class="button primary" onClick={() => setRedelivering(true)}>
           <Icon name="replay" />

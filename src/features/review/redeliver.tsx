@@ -208,22 +208,22 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
       </p>
       {plan.error === undefined ? null : <Failure error={plan.error} />}
       {plan.data === undefined && plan.error === undefined ? <Skeleton lines={2} /> : null}
-      {plan.data === undefined ? null : <Plan plan={plan.data} />}
+      {plan.data === undefined ? null : <Outcome of={plan.data} />}
       {plan.data?.outcome === 'refused' ? <Force isForced={isForced} onChange={setForced} /> : null}
     </FormDialog>
   );
 }
 
-function Plan({ plan }: { plan: DeliveryReviewAnswers['Redelivery'] }) {
+export function Outcome({ of: { outcome, message } }: { of: DeliveryReviewAnswers['Redelivery'] }) {
   return (
     <p class="plan-line">
-      <OutcomePill outcome={plan.outcome} />
-      <span>{words.sentence(plan.message)}</span>
+      <OutcomePill outcome={outcome} />
+      <span>{words.sentence(message)}</span>
     </p>
   );
 }
 
-function Force({ isForced, onChange }: { isForced: boolean; onChange: (isForced: boolean) => void }) {
+export function Force({ isForced, onChange }: { isForced: boolean; onChange: (isForced: boolean) => void }) {
   return (
     <label class="check">
       <input type="checkbox" checked={isForced} onChange={(event) => onChange(event.currentTarget.checked)} />
@@ -253,7 +253,7 @@ async function planFor({
   return found;
 }
 
-function announce({ outcome, message, runId }: DeliveryReviewAnswers['Redelivery']): void {
+export function announce({ outcome, message, runId }: DeliveryReviewAnswers['Redelivery']): void {
   const link = runId === null ? undefined : { href: `/flows/runs/${runId}`, text: 'See the run' };
   toast(outcome === 'accepted' ? 'good' : 'bad', outcome === 'accepted' ? 'Redelivered and accepted.' : message, link);
 }

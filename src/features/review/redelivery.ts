@@ -2,7 +2,14 @@ import { StoreUnavailableError } from '../../errors.ts';
 import type { ArrivingBody } from '../../expressions/trigger-body.ts';
 import { startsRuns } from '../../flows/catalog.ts';
 import { START_TRIES } from '../../flows/engine.ts';
-import { type Delivery, type DeliveryRecord, REASON_CODES, type Reason } from '../../model/delivery.ts';
+import {
+  DETAILS,
+  type Delivery,
+  type DeliveryRecord,
+  isEdited,
+  REASON_CODES,
+  type Reason,
+} from '../../model/delivery.ts';
 import { logEvent } from '../../telemetry/events.ts';
 import { acceptDelivery, acceptShared, judgeByExpressions } from '../../webhooks/acceptance.ts';
 import { isOfGate, REASONS } from '../../webhooks/answers.ts';
@@ -10,6 +17,7 @@ import { readContent } from '../../webhooks/content.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
 import type { Reception } from '../../webhooks/record.ts';
 import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
+import { type EditedBody, editedDelivery, judgeEdited } from './edited.ts';
 import {
   isUnserved,
   judgeByCurrentTrigger,
@@ -20,7 +28,7 @@ import {
 } from './judge-again.ts';
 import { reviewStore } from './store.ts';
 
-/** What became of a delivery without a run that was judged again. */
+/** What became of a delivery that was judged again, or sent again with another body. */
 export interface Redelivery {
   /** That delivery. */
   readonly redeliveredFrom: string;
@@ -37,6 +45,8 @@ export interface RedeliveryOptions {
   readonly isForced: boolean;
   /** Says what would happen and does nothing. */
   readonly isPlan: boolean;
+  /** In place of the body that came; also of a delivery that has a run. */
+  readonly edited?: EditedBody | undefined;
 }
 
 const FILTERED = 'the condition webhookWhen of its trigger is false for it, so no run starts';
@@ -47,8 +57,8 @@ const OVERRULED: ReadonlySet<Reason> = new Set(
 );
 
 /**
- * Judges a refused or filtered delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes. One
- * such delivery becomes one run at most, however often and by how many it is asked for.
+ * Judges a refused or filtered delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes; or
+ * any delivery with another body. One delivery becomes one run more at most, however often and by how many it is asked for.
  */
 export async function redeliver(
   record: DeliveryRecord,
@@ -74,12 +84,13 @@ async function judgeAndAccept(
   services: ReviewServices,
 ): Promise<Redelivery | undefined> {
   const resultOf = resultsOf(record);
+  const { edited } = options;
   // Under a lenient mode a gate may have marked it, and it ran nevertheless.
-  if (record.runId !== null) {
+  if (edited === undefined && record.runId !== null) {
     const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
     return resultOf('not possible', { message, runId: record.runId });
   }
-  if (record.statusCode < 400 && record.outcome !== 'filtered') {
+  if (edited === undefined && record.statusCode < 400 && record.outcome !== 'filtered') {
     return resultOf('not possible', { message: 'the delivery was not refused' });
   }
   const known = await services.store.of(reviewStore).findRedelivery(record.id);
@@ -88,7 +99,22 @@ async function judgeAndAccept(
   if (trigger === undefined) {
     return resultOf('refused', { reason: isUnserved(record, services) ? 'flow_unreadable' : 'unknown_flow' });
   }
-  const restored = restore(record, trigger);
+  // What came was judged, and is not judged again under another name.
+  if (edited !== undefined && record.body !== null && edited.bytes.equals(record.body)) {
+    return resultOf('not possible', {
+      message: 'the body is the one that came; redeliver it without, or re-run its run',
+    });
+  }
+  if (edited !== undefined && edited.bytes.byteLength > trigger.maxBodyBytes) {
+    return resultOf('refused', { reason: 'body_too_large' });
+  }
+  const restored =
+    edited === undefined
+      ? restore(record, trigger)
+      : {
+          delivery: editedDelivery(record, edited, { trigger, receivedAt: services.clock.now() }),
+          unjudgeable: null,
+        };
   if ('problem' in restored) return resultOf('not possible', { message: restored.problem });
   const { delivery, unjudgeable } = restored;
   if (isHandshake(delivery, trigger)) {
@@ -96,7 +122,10 @@ async function judgeAndAccept(
   }
   const sharing = sharingOf(record, trigger, services.triggers());
   const judgedBy = sharing && services.triggers().judgedBy(trigger.trigger.inputs.webhookSlug ?? '');
-  const current = await judgeByCurrentTrigger(delivery, { trigger, sharing }, services);
+  const current =
+    edited === undefined
+      ? await judgeByCurrentTrigger(delivery, { trigger, sharing }, services)
+      : { ...(await judgeEdited(delivery, trigger)), replayedRunId: undefined };
   const triggerNow = triggerOf(record, services.triggers());
   if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
   const { replayedRunId } = current;
@@ -106,7 +135,8 @@ async function judgeAndAccept(
   };
   const refusal = (sharing ?? [trigger]).some(isOpen) ? current.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.
-  const isReplay = replayedRunId !== undefined || record.violations.includes('nonce_replayed');
+  const isReplay =
+    edited === undefined && (replayedRunId !== undefined || record.violations.includes('nonce_replayed'));
   if (isReplay && trigger.mode === 'Enforce') {
     return resultOf('refused', { reason: 'nonce_replayed', runId: replayedRunId });
   }
@@ -128,7 +158,9 @@ async function judgeAndAccept(
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
-  return accept(record, { current, delivery, body, sharing, judgedBy, isForced: isOverruled }, services);
+  const own = edited === undefined ? undefined : `${DETAILS.edited} by ${edited.by}`;
+  const how = [own ?? 'redelivered', ...(isOverruled ? ['by force'] : [])].join(own === undefined ? ' ' : ', ');
+  return accept(record, { current, delivery, body, sharing, judgedBy, how, isForced: isOverruled }, services);
 }
 
 async function accept(
@@ -139,6 +171,7 @@ async function accept(
     body,
     sharing,
     judgedBy,
+    how,
     isForced,
   }: {
     current: Awaited<ReturnType<typeof judgeByCurrentTrigger>>;
@@ -146,13 +179,14 @@ async function accept(
     body: ArrivingBody;
     sharing: readonly PreparedTrigger[] | undefined;
     judgedBy: Reception['judgedBy'];
+    /** As the record says it. */
+    how: string;
     isForced: boolean;
   },
   services: ReviewServices,
 ): Promise<Redelivery | undefined> {
   const { trigger, judgement } = current;
   const deliveryId = services.newId();
-  const how = isForced ? 'redelivered by force' : 'redelivered';
   const detail = judgement.detail === null ? how : `${how}: ${judgement.detail}`;
   const redelivery = { receivedAt: services.clock.now(), redeliveredFrom: record.id, detail };
   const reception = {
@@ -176,7 +210,11 @@ async function accept(
   if (result.kind === 'filtered') return resultOf('filtered', { message: FILTERED });
   const kept = await services.store.of(reviewStore).findRedelivery(record.id);
   if (result.kind === 'duplicate') {
-    return resultOf('accepted before', { message: 'a run was already started for it', runId: result.runId, ...kept });
+    const message =
+      isEdited(redelivery) && kept?.deliveryId === deliveryId
+        ? 'a run was already started for this event; give the body another event id, or re-run that run'
+        : 'a run was already started for it';
+    return resultOf('accepted before', { message, runId: result.runId, ...kept });
   }
   const { flowId, triggerKey } = trigger.trigger;
   logEvent(services.logger, 'WebhookDeliveryAccepted', {

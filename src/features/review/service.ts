@@ -1,4 +1,6 @@
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { actorOf } from '../../dashboard/actors.ts';
 import { field, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route, textAnswer } from '../../dashboard/route.ts';
@@ -123,7 +125,28 @@ const isoInstant = z.iso.datetime({ offset: true }).transform((text) => Date.par
 
 const oneBody = COMMAND.extend({
   force: z.boolean().default(false).describe('Accepts the delivery even if gates fail; its record says so.'),
+  body: z
+    .string()
+    .optional()
+    .describe(
+      'Sends this body instead of the one that came, also of a delivery that has a run. Its record is marked `edited`; the signature is not verified.',
+    ),
+  bodyEncoding: z.enum(['utf8', 'base64']).optional().describe('How `body` is written; `utf8` by default.'),
 });
+
+/** Beside the body a command has a few fields, and JSON writes a quotation mark in two characters. */
+const editedLimit = ({ settings }: DashboardServices) => 2 * settings.maxBodyBytes + 65_536;
+
+function editedBody(request: FastifyRequest, { body, bodyEncoding }: z.output<typeof oneBody>) {
+  if (body === undefined && bodyEncoding === undefined) return undefined;
+  if (body === undefined)
+    throw new HttpError('invalid_request', 'body.body: is missing; bodyEncoding says how it is written');
+  const bytes = Buffer.from(body, bodyEncoding);
+  if (bodyEncoding === 'base64' && bytes.toString('base64') !== body) {
+    throw new HttpError('invalid_request', 'body.body: is not base64, although bodyEncoding says so');
+  }
+  return { bytes, isText: bodyEncoding !== 'base64', by: actorOf(request).name };
+}
 
 const manyBody = z
   .strictObject({
@@ -250,22 +273,29 @@ const addRedelivery: ApiRoutes = (app, services) => {
 
   app.post(
     '/flows/api/webhooks/:deliveryId/redeliver',
-    route('deliveries', {
-      operationId: 'redeliverDelivery',
-      limit: 'delivery',
-      summary: 'Judges a refused or filtered delivery again, as of the time it arrived, and accepts it if it passes',
-      params: z.object({ deliveryId: parameter.guid() }),
-      command: [oneBody, { force: true, reason: 'the key was wrong' }],
-      answer: redeliverySchema,
-      refusals: [404],
-    }),
+    {
+      ...route('deliveries', {
+        operationId: 'redeliverDelivery',
+        limit: 'delivery',
+        summary: 'Judges a refused or filtered delivery again, as of the time it arrived, and accepts it if it passes',
+        access: {
+          detailsOf: async (request) => (parseJsonBody(request, oneBody).body === undefined ? {} : { edited: 'true' }),
+        },
+        params: z.object({ deliveryId: parameter.guid() }),
+        command: [oneBody, { force: true, reason: 'the key was wrong' }],
+        answer: redeliverySchema,
+        refusals: [404],
+      }),
+      bodyLimit: editedLimit(services),
+    },
     async (request) => {
-      const { force } = parseJsonBody(request, oneBody);
+      const command = parseJsonBody(request, oneBody);
+      const edited = editedBody(request, command);
       const record = await findDelivery(request.params.deliveryId, services);
       if (!seesAll(sightOf(request, services), record)) {
         throw new HttpError('limited_to_flows', 'The delivery is of other flows too, which would get it again');
       }
-      return reviewer.redeliver(record, { isForced: force, isPlan: false });
+      return reviewer.redeliver(record, { isForced: command.force, isPlan: false, edited });
     },
   );
 

@@ -4,6 +4,7 @@ import { ID_PARAMS, IN_ORDER, isWithin, parameter, SPAN } from '../../dashboard/
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes } from '../../dashboard/services.ts';
 import { sees, sightOf } from '../../dashboard/sight.ts';
+import { isEdited } from '../../model/delivery.ts';
 import type { Run } from '../../model/run.ts';
 import type { RunDetail } from '../../store/store.ts';
 import { runSchema } from './runs.ts';
@@ -36,6 +37,7 @@ const lineageSchema = z.object({
   runId: field.id(),
   source: relativeSchema.nullable(),
   derived: z.array(relativeSchema),
+  edited: z.boolean().describe('Its delivery has a body that a person edited, and no publisher signed.'),
 });
 
 /** What these operations answer. */
@@ -187,12 +189,14 @@ const lineageRoute: ApiRoutes = (app, services) => {
       const lineage = await services.store.of(runsStore).findLineage(runId);
       if (lineage === undefined) throw unknownId('run', runId);
       const { run, source, derived } = lineage;
+      const delivery = run.deliveryId === null ? undefined : await services.store.findDelivery(run.deliveryId);
       const sight = sightOf(request, services);
       const isSeen = ({ flowId }: Run) => sees(sight, flowId);
       return {
         runId,
         source: source === undefined || !isSeen(source) ? null : relativeView(source, relationOf(source, run)),
         derived: derived.filter(isSeen).map((each) => relativeView(each, relationOf(run, each))),
+        edited: delivery !== undefined && isEdited(delivery),
       };
     },
   );

@@ -1,5 +1,6 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
@@ -40,10 +41,10 @@ const post = async ({ fastify }: SluiceApp, url: string, options: { headers?: ob
     })
   ).json();
 const get = async ({ fastify }: SluiceApp, url: string) => (await fastify.inject(url)).json();
-const signed = (nonce = 'n-1') => ({
-  body: BODY,
+const signed = (nonce = 'n-1', body = BODY) => ({
+  body,
   headers: {
-    'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`,
+    'x-hub-signature-256': `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`,
     'x-github-delivery': nonce,
   },
 });
@@ -203,6 +204,107 @@ describe('a delivery that webhookWhen filtered', () => {
       (await post(app, '/flows/api/webhooks/redeliver', { body: JSON.stringify({ filtered }) })).items;
     expect(await plan(false)).toEqual([]);
     expect(await plan(true)).toMatchObject([{ outcome: 'filtered' }, { outcome: 'filtered' }]);
+  });
+});
+
+describe('a delivery with a body that a person edited', () => {
+  const EDITED = '{"canary":"as a person wrote it: é"}';
+  const nonce = { webhookNonceHeader: 'X-GitHub-Delivery', webhookReplayToleranceSeconds: 300 };
+
+  it.each(deliveryStores())(
+    'starts one run more, and never looks like what its publisher sent, with records in the %s',
+    async (deliveryStore) => {
+      const app = await deploy({ ...nonce, webhookEventId: 'body.event' }, { deliveryStore });
+      const { runId: firstRun } = await deliver(app);
+      const id = await newestId(app);
+      const answers = await Promise.all(
+        [1, 2, 3].map(() => redeliver(app, id, { body: EDITED, reason: 'the order was wrong' })),
+      );
+      expect(answers.map(({ outcome }) => outcome).sort()).toEqual(['accepted', 'accepted before', 'accepted before']);
+      const { runId, deliveryId } = answers.find(({ outcome }) => outcome === 'accepted');
+      expect(runId).not.toBe(firstRun);
+      const sent = await get(app, `/flows/api/webhooks/${deliveryId}`);
+      expect(sent).toMatchObject({
+        edited: true,
+        redeliveredFrom: id,
+        body: EDITED,
+        detail: 'redelivered with an edited body by anyone',
+        headers: { 'x-github-delivery': 'n-1' },
+      });
+      expect(sent.headers).not.toHaveProperty('x-hub-signature-256');
+      expect(sent.gateResults.find(({ gate }: { gate: string }) => gate === 'signature').outcome).toBe('not evaluated');
+      expect(await get(app, `/flows/api/webhooks/${id}`)).toMatchObject({ edited: false, redeliveredAs: deliveryId });
+      expect((await get(app, `/flows/api/runs/${runId}/trigger`)).triggerBody).toEqual(JSON.parse(EDITED));
+      expect(await get(app, `/flows/api/runs/${runId}/lineage`)).toMatchObject({ edited: true });
+      expect(await get(app, `/flows/api/runs/${firstRun}/lineage`)).toMatchObject({ edited: false });
+      expect((await get(app, '/flows/api/activity?action=redeliverDelivery'))[0]).toMatchObject({
+        target: { type: 'delivery', id },
+        reason: 'the order was wrong',
+        details: { edited: 'true' },
+      });
+      expect(JSON.stringify(await get(app, '/flows/api/activity'))).not.toContain('as a person wrote it');
+      expect(await deliver(app)).toMatchObject({ statusCode: 409, reason: 'nonce_replayed' });
+      expect(await get(app, '/flows/api/runs')).toHaveLength(2);
+    },
+  );
+
+  it('is refused by its size, its schema, what is not JSON, a known event and a closed flow', async () => {
+    const webhookBodySchema = { type: 'object', properties: { canary: { type: 'string' } }, required: ['canary'] };
+    const app = await deploy({ ...nonce, webhookEventId: 'body.event', webhookBodySchema }, { maxBodyBytes: 200 });
+    const { runId } = await deliver(app, signed('n-1', '{"canary":"first","event":"e-1"}'));
+    const first = await newestId(app);
+    await deliver(app, signed('n-2', '{"wrong":true}'));
+    const id = await newestId(app);
+    const send = (body: object) => redeliver(app, id, body);
+    const padded = JSON.stringify({ canary: 'c'.repeat(200) });
+    expect(await send({ body: padded })).toMatchObject({ outcome: 'refused', reason: 'body_too_large' });
+    expect(await send({ body: '{"canary":1}' })).toMatchObject({ outcome: 'refused', reason: 'body_schema' });
+    expect(await send({ body: '{"canary"' })).toMatchObject({ outcome: 'refused', reason: 'body_schema' });
+    expect(await send({ body: '{"canary"', force: true })).toMatchObject({
+      outcome: 'refused',
+      reason: 'invalid_json',
+    });
+    expect(await send({ body: '{"wrong":true}' })).toMatchObject({ outcome: 'not possible' });
+    expect(await send({ body: '{', bodyEncoding: 'base64' })).toMatchObject({ statusCode: 400 });
+    expect(await send({ bodyEncoding: 'base64' })).toMatchObject({ statusCode: 400 });
+    await post(app, `/flows/api/flows/${FLOW_ID}/disable`, { body: '{}' });
+    expect(await send({ body: EDITED })).toMatchObject({ outcome: 'refused', reason: 'flow_disabled' });
+    await post(app, `/flows/api/flows/${FLOW_ID}/enable`, { body: '{}' });
+    expect(await send({ body: '{"canary":"c","event":"e-2"}' })).toMatchObject({ outcome: 'accepted' });
+    expect(await deliver(app, signed('n-3', '{"canary":"d","event":"e-2"}'))).toMatchObject({ duplicate: true });
+    expect(await redeliver(app, first, { body: '{"canary":"c","event":"e-1"}' })).toMatchObject({
+      outcome: 'accepted before',
+      message: 'a run was already started for this event; give the body another event id, or re-run that run',
+      runId,
+    });
+    expect(await get(app, '/flows/api/runs')).toHaveLength(2);
+  });
+
+  it('is filtered as one that its publisher sends, and read in UTF-8 whatever the publisher declared', async () => {
+    const app = await deploy({ webhookWhen: "body.canary == 'é'" });
+    const { body, headers } = signed();
+    await deliver(app, {
+      body,
+      headers: { ...headers, 'content-type': 'application/json; charset=iso-8859-1' },
+    } as never);
+    const id = await newestId(app);
+    expect(await redeliver(app, id, { body: '{"canary":"e"}' })).toMatchObject({ outcome: 'filtered', runId: null });
+    const { runId } = await redeliver(app, id, { body: '{"canary":"é"}' });
+    expect((await get(app, `/flows/api/runs/${runId}/trigger`)).triggerBody).toEqual({ canary: 'é' });
+  });
+
+  it('is sent by who may operate alone', async () => {
+    const tokens = JSON.stringify([{ name: 'reader', token: 'reader-4f1c9d7ab2e8aaaa', scopes: ['read'] }]);
+    await writeFile(join(workspace.folder, 'tokens.json'), tokens);
+    const app = await deploy({}, { tokens: join(workspace.folder, 'tokens.json') });
+    await deliver(app);
+    const headers = { authorization: 'Bearer reader-4f1c9d7ab2e8aaaa' };
+    const [{ id }] = (await app.fastify.inject({ url: '/flows/api/webhooks/recent?take=1', headers })).json();
+    const url = `/flows/api/webhooks/${id}/redeliver`;
+    expect(await post(app, url, { headers, body: JSON.stringify({ body: EDITED }) })).toMatchObject({
+      statusCode: 403,
+      reason: 'insufficient_scope',
+    });
   });
 });
 

@@ -117,6 +117,7 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
           <>
             {' '}
             · <a href={`/flows/deliveries/${run.deliveryId}`}>delivery</a>
+            {lineage.data?.edited === true ? <b> with an edited body</b> : null}
           </>
         )}
         {control.deliveries === null || control.deliveries < 2 ? null : (
