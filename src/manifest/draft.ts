@@ -5,7 +5,7 @@ import type { Edge, StepDefinition } from '../model/manifest.ts';
 import { didYouMean, errorAt, gateWarningAt, isWithin, type Problem, parseWith, writtenOut } from './issues.ts';
 import { isObject } from './json-text.ts';
 import { placeElsewhere } from './misplaced.ts';
-import { MANIFEST_PARTS, STEP_KEY, type Trigger } from './schema.ts';
+import { MANIFEST_PARTS, MAX_NAME, STEP_KEY, type Trigger } from './schema.ts';
 import { TRIGGER_OBJECTS, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /**
@@ -45,6 +45,8 @@ export function draftManifest(manifest: unknown): Draft {
   const triggers = new Map<string, Trigger>();
   for (const [key, given] of entriesOf(givenTriggers, ['triggers'], findings)) {
     if (key === '') problems.push(errorAt(['triggers', key], 'is an empty key'));
+    const tooLong = `is a key of ${key.length} characters; at most ${MAX_NAME} are accepted`;
+    if (key.length > MAX_NAME) problems.push(errorAt(['triggers', key], tooLong));
     const trigger = fitTrigger(given, ['triggers', key], findings);
     if (trigger !== undefined) triggers.set(key, trigger);
   }

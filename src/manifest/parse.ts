@@ -11,7 +11,7 @@ import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-t
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
 import { checkResponders } from './respond.ts';
-import type { Manifest } from './schema.ts';
+import { MAX_NAME, type Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
@@ -165,7 +165,7 @@ function loadDraft(
   }
   const {
     id = '',
-    name = basename(file, '.json'),
+    name = basename(file, '.json').slice(0, MAX_NAME),
     version = '',
     timeoutSeconds,
     concurrency,

@@ -88,6 +88,9 @@ const retrySchema = z.strictObject({
   jitter: z.boolean().default(true).describe('Varies each delay randomly, so that retries do not arrive together.'),
 }) satisfies z.ZodType<RetryPolicy>;
 
+/** Of a flow's name and a trigger's key: what lists, alerts and links show whole. */
+export const MAX_NAME = 120;
+
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
 const concurrency = z.int().min(1).max(10_000);
@@ -131,7 +134,7 @@ const stepSchema = z
 const headerSchema = z.strictObject({
   $schema: z.string().optional().describe('JSON Schema for editors, such as ./manifest.schema.json.'),
   id: guid.describe('GUID; never changes once deployed.'),
-  name: z.string().min(1).optional().describe('Display name; the file name by default.'),
+  name: z.string().min(1).max(MAX_NAME).optional().describe('Display name; the file name by default.'),
   version: z.string().min(1).describe('Version label.'),
   timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
   concurrency: concurrency.optional().describe('How many steps of this flow run at once, across all its runs.'),
@@ -188,7 +191,7 @@ const manifestSchema = z.strictObject({
   ...headerSchema.shape,
   triggers: z
     .record(
-      z.string(),
+      z.string().max(MAX_NAME),
       z.discriminatedUnion('type', [
         z.strictObject({
           type: z.literal('manual'),

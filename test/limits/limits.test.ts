@@ -291,6 +291,10 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return reads;
     },
   },
+  'manifest/schema.ts MAX_NAME': {
+    takes: (size) =>
+      noErrors({ ...goodManifest(), name: 'n'.repeat(size), triggers: { ['k'.repeat(size)]: { type: 'manual' } } }),
+  },
   'manifest/read-secret.ts MAX_FILE_BYTES': {
     takes: (size) => {
       writeFileSync(join(folder, 'key'), 'k'.repeat(size));

@@ -35,6 +35,16 @@ describe('refuses', () => {
       addTrigger('t', { type: 'manual', input: {} }),
       'triggers.t.input: is not known here',
     ],
+    [
+      'a name of more than 120 characters',
+      put('name', 'n'.repeat(121)),
+      'name: is a string of the wrong length; at most 120 characters are accepted',
+    ],
+    [
+      'a trigger key of more than 120 characters',
+      addTrigger('k'.repeat(121), { type: 'manual' }),
+      `triggers.${'k'.repeat(121)}: is a key of 121 characters; at most 120 are accepted`,
+    ],
     ['an empty trigger key', addTrigger('', { type: 'manual' }), 'triggers[""]: is an empty key'],
     [
       'a cron of four fields',
