@@ -1,10 +1,10 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
 import type { SettingsInput } from '../../../src/config/settings-schema.ts';
+import type { TokenEntry } from '../../../src/config/tokens.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { newKey } from '../../../src/store/sealed-body.ts';
 import { deliveryStores, isOnPostgres } from '../../database.ts';
@@ -294,9 +294,8 @@ describe('a delivery with a body that a person edited', () => {
   });
 
   it('is sent by who may operate alone', async () => {
-    const tokens = JSON.stringify([{ name: 'reader', token: 'reader-4f1c9d7ab2e8aaaa', scopes: ['read'] }]);
-    await writeFile(join(workspace.folder, 'tokens.json'), tokens);
-    const app = await deploy({}, { tokens: join(workspace.folder, 'tokens.json') });
+    const reader: TokenEntry = { name: 'reader', token: 'reader-4f1c9d7ab2e8aaaa', scopes: ['read'] };
+    const app = await deploy({}, { tokens: [reader] });
     await deliver(app);
     const headers = { authorization: 'Bearer reader-4f1c9d7ab2e8aaaa' };
     const [{ id }] = (await app.fastify.inject({ url: '/flows/api/webhooks/recent?take=1', headers })).json();
