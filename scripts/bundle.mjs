@@ -48,7 +48,7 @@ export async function bundle(work) {
     platform: 'node',
     plugins: [leaveOut],
     // Native code, and what loads files of its own.
-    external: ['better-sqlite3', 'jiti'],
+    external: ['better-sqlite3', 'jiti', 'zod', /^zod\//],
     // The CommonJS file of jsonc-parser cannot be bundled.
     resolve: { mainFields: ['module', 'main'] },
   });

@@ -67,7 +67,10 @@ function defaultOf(schema: Schema, isRequired: boolean): string {
   return typeof value === 'object' || value === undefined ? '' : code(JSON.stringify(value));
 }
 
-function fieldTable({ properties = {}, required = [] }: Schema, only: readonly string[] = Object.keys(properties)): string {
+function fieldTable(
+  { properties = {}, required = [] }: Schema,
+  only: readonly string[] = Object.keys(properties),
+): string {
   const rows = only.map((name) => {
     const schema = properties[name];
     if (schema?.description === undefined) throw new Error(`${name} has no description`);

@@ -2,7 +2,7 @@
 // and publish, `--skip-tests` leaves the tests out. Without a version, that of package.json is released.
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -35,28 +35,6 @@ function dateChangelog(version) {
   );
 }
 
-/** npm's own list, of all that package.json and the lock file lead to, cut to what is installed or inside the bundle. */
-function sbomOf(bundled) {
-  const all = ['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--package-lock-only'];
-  const sbom = JSON.parse(ask('npm', all));
-  const installed = JSON.parse(ask('npm', [...all, '--omit', 'dev'])).components;
-  const kept = new Set([...bundled, ...installed].map(({ group, name, version }) => keyOf({ group, name, version })));
-  const components = sbom.components.filter((each) => kept.has(keyOf(each)));
-  const missing = [...kept].filter((key) => !components.some((each) => keyOf(each) === key));
-  if (missing.length > 0) refuse(`the SBOM lacks ${missing.join(', ')}; run npm ci`);
-  const refs = new Set([sbom.metadata.component['bom-ref'], ...components.map((each) => each['bom-ref'])]);
-  const dependencies = sbom.dependencies
-    .filter(({ ref }) => refs.has(ref))
-    .map(({ ref, dependsOn = [] }) => ({ ref, dependsOn: dependsOn.filter((each) => refs.has(each)) }));
-  // npm names it by its folder.
-  const component = { ...sbom.metadata.component, name: present.name };
-  return { ...sbom, metadata: { ...sbom.metadata, component }, components, dependencies };
-}
-
-function keyOf({ group, name, version }) {
-  return `${group === undefined || group === '' ? '' : `${group}/`}${name}@${version}`;
-}
-
 const present = JSON.parse(read('package.json'));
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -87,15 +65,14 @@ else {
   run('npm', ['test']);
 }
 
+run('node', ['scripts/sbom.mjs']);
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out);
 const [packed] = JSON.parse(ask('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', out]));
 say(
   `${packed.filename}: ${packed.entryCount} files, ${(packed.size / 1e6).toFixed(2)} MB, ${(packed.unpackedSize / 1e6).toFixed(1)} MB unpacked`,
 );
-const sbom = sbomOf(JSON.parse(read('dist/bundled.json')));
-writeFileSync(join(out, 'sbom.cdx.json'), `${JSON.stringify(sbom, null, 2)}\n`);
-say(`sbom.cdx.json: ${sbom.components.length} packages`);
+cpSync(join(root, 'dist/sbom.cdx.json'), join(out, 'sbom.cdx.json'));
 writeFileSync(join(out, 'notes.md'), `${notesOf(version)}\n`);
 const files = [packed.filename, 'sbom.cdx.json'];
 const sums = files.map((file) => `${hash('sha256', readFileSync(join(out, file)))}  ${file}\n`).join('');

@@ -4,6 +4,13 @@ import { dirname, join } from 'node:path';
 
 const manifest: { name: string; version: string } = createRequire(import.meta.url)('#package.json');
 
+/** What an installed package runs with: its version, Node's, and those of the packages inside of it. */
+export function describeVersions(): object {
+  const bundled: { name: string; version: string }[] = createRequire(import.meta.url)('#bundled');
+  const versions = bundled.map((each) => [each.name, each.version]);
+  return { name: manifest.name, version, node: process.versions.node, bundled: Object.fromEntries(versions) };
+}
+
 /** The version of Sluice, from its package. */
 export const version = manifest.version;
 

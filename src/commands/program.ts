@@ -4,11 +4,15 @@ import { describeSettings } from '../config/settings-schema.ts';
 import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
 import { print } from '../telemetry/terminal.ts';
-import { version } from '../version.ts';
+import { describeVersions, version } from '../version.ts';
+import { printJson } from './context.ts';
 import { HELP } from './part.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
+  const [flag = '', ...rest] = process.argv.slice(2);
+  // Not an option of the program, which would take it from the commands.
+  if (['-V', '--version'].includes(flag) && rest.join() === '--json') return printJson(describeVersions());
   const program = commandLine();
 
   // Usage errors exit with 2, like every other mistake of the user; commander's default is 1.
@@ -30,7 +34,7 @@ export async function runCommandLine(): Promise<void> {
 export function commandLine(): Command {
   const program = new Command('sluice')
     .description('Receives webhooks safely and runs durable flows from them.')
-    .version(version)
+    .version(version, '-V, --version', 'output the version; with --json, also those of what the package contains')
     .option(
       '--env-file <file>',
       'file with variables, for every command; variables that are already set win; default: .env, if it exists',

@@ -5,8 +5,9 @@ import { join, resolve } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const { dependencies } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8')) as {
+const { dependencies, scripts } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8')) as {
   dependencies: Record<string, string>;
+  scripts: Record<string, string>;
 };
 
 /** Bundled with its libraries. */
@@ -41,7 +42,7 @@ describe('the package', () => {
     const kinds = new Set(
       files.filter((file) => file.startsWith('dist/')).map((file) => /(\.d)?\.\w+$/.exec(file)?.[0]),
     );
-    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.md', '.svg', '.txt']);
+    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.json', '.md', '.svg', '.txt']);
     // `sluice new` reads them.
     const docs = resolve(ROOT, 'docs/publishers');
     const isOfPublisher = (page: string) => /^Scheme `/m.test(readFileSync(join(docs, page), 'utf8'));
@@ -58,6 +59,10 @@ describe('the package', () => {
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
   });
 
+  it('has no script that an install of it runs or warns of', () => {
+    expect(Object.keys(scripts).filter((name) => /^(pre|post)?(install|prepare)$/.test(name))).toEqual([]);
+  });
+
   it('imports no package that it does not depend on, in code and in types', () => {
     const code = files.filter((file) => /^dist\/.*\.(js|d\.ts)$/.test(file) && !OF_THE_PAGE.test(file));
     const imported = new Map<string, string>();
@@ -70,5 +75,8 @@ describe('the package', () => {
     // graphile-config has the last two in what it tells of a mistake.
     const examples = ['my-plugin', 'my-preset'];
     expect([...imported.keys()].filter((name) => !examples.includes(name)).sort()).toEqual(Object.keys(dependencies));
+    // What is installed next to it is not inside of it too.
+    const bundled: { name: string }[] = JSON.parse(readFileSync(resolve(ROOT, 'dist/bundled.json'), 'utf8'));
+    expect(bundled.filter(({ name }) => name in dependencies)).toEqual([]);
   });
 });

@@ -66,7 +66,7 @@ describe('the package, published and installed in folders of their own', () => {
     const usual = await readFile(join(homedir(), '.npmrc'), 'utf8').catch(() => '');
     const host = registry.url.replace('http:', '');
     await writeFile(join(home, '.npmrc'), `${usual}\n${scope}:registry=${registry.url}\n${host}/:_authToken=any\n`);
-    const packing = ['pack', '--ignore-scripts', '--json', '--pack-destination', home];
+    const packing = ['pack', '--json', '--pack-destination', home];
     const [{ filename, size }] = JSON.parse((await run('npm', packing, { cwd: ROOT })).stdout);
     expect(size).toBeLessThan(PACKED_BYTES);
     await run('npm', ['publish', join(home, filename), '--registry', registry.url, '--provenance=false']);
@@ -97,6 +97,12 @@ describe('the package, published and installed in folders of their own', () => {
     const installed = readdirSync(modules).filter((name) => !name.startsWith('.'));
     expect(installed.sort()).toEqual(['@sluicehq', 'better-sqlite3', 'jiti', 'node-addon-api', 'zod'].sort());
     expect(sizeOf(modules)).toBeLessThan(INSTALLED_BYTES);
+    const sbom = JSON.parse(await readFile(join(modules, packageName, 'dist/sbom.cdx.json'), 'utf8'));
+    const { stdout } = await run('npx', ['sluice', '--version', '--json']);
+    const listed = new Set(
+      sbom.components.map(({ group, name }: { group?: string; name: string }) => (group ? `${group}/${name}` : name)),
+    );
+    expect(Object.keys(JSON.parse(stdout).bundled).filter((name) => !listed.has(name))).toEqual([]);
   });
 
   it.each([

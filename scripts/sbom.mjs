@@ -1,0 +1,41 @@
+// Writes dist/sbom.cdx.json, which the package carries: what is inside its bundle, and what is installed with it.
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const root = resolve(import.meta.dirname, '..');
+const read = (file) => JSON.parse(readFileSync(join(root, file), 'utf8'));
+const ask = (args) =>
+  JSON.parse(
+    execFileSync('npm', args, {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      encoding: 'utf8',
+      maxBuffer: 2 ** 28,
+    }),
+  );
+
+/** npm's own list, of all that package.json and the lock file lead to, cut to what is installed or inside the bundle. */
+function sbomOf(bundled) {
+  const all = ['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--package-lock-only'];
+  const sbom = ask(all);
+  const installed = ask([...all, '--omit', 'dev']).components;
+  const kept = new Set([...bundled, ...installed].map(({ group, name, version }) => keyOf({ group, name, version })));
+  const components = sbom.components.filter((each) => kept.has(keyOf(each)));
+  const missing = [...kept].filter((key) => !components.some((each) => keyOf(each) === key));
+  if (missing.length > 0) throw new Error(`the SBOM lacks ${missing.join(', ')}; run npm ci`);
+  const refs = new Set([sbom.metadata.component['bom-ref'], ...components.map((each) => each['bom-ref'])]);
+  const dependencies = sbom.dependencies
+    .filter(({ ref }) => refs.has(ref))
+    .map(({ ref, dependsOn = [] }) => ({ ref, dependsOn: dependsOn.filter((each) => refs.has(each)) }));
+  // npm names it by its folder.
+  const component = { ...sbom.metadata.component, name: read('package.json').name };
+  return { ...sbom, metadata: { ...sbom.metadata, component }, components, dependencies };
+}
+
+function keyOf({ group, name, version }) {
+  return `${group === undefined || group === '' ? '' : `${group}/`}${name}@${version}`;
+}
+
+const sbom = sbomOf(read('dist/bundled.json'));
+writeFileSync(join(root, 'dist/sbom.cdx.json'), `${JSON.stringify(sbom)}\n`);
