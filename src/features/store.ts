@@ -17,6 +17,7 @@ import { reviewStore } from './review/store.ts';
 import { revisionsStore } from './revisions/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 import { runsStore } from './runs/store.ts';
+import { schedulesStore } from './schedules/store.ts';
 
 /** What features add to the store. */
 export const storeParts: readonly WrittenPart[] = [
@@ -38,4 +39,5 @@ export const storeParts: readonly WrittenPart[] = [
   revisionsStore,
   httpRequestStore,
   approvalsStore,
+  schedulesStore,
 ];

@@ -76,9 +76,9 @@ const servicesOf = (asked: Asked) =>
     catalog: { list: () => asked.schedules.map(scheduled) },
     store: {
       listHeld: async () => asked.held,
-      listSchedules: async () => asked.schedules,
       listReplicas: async () => asked.replicas,
       of: () => ({
+        listSchedules: async () => asked.schedules,
         reportOrders: async () => asked.orders,
         listRhythms: async () => asked.rhythms,
         listLongSteps: async () => asked.longSteps,

@@ -1,8 +1,10 @@
 import { describe, expect, test, vi } from 'vitest';
+import { schedulesStore } from '../../src/features/schedules/store.ts';
 import type { HandlerResult } from '../../src/flows/handlers/handler.ts';
 import { createServiceClock } from '../../src/model/clock.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { withScheduler } from '../features/schedules/scheduled.ts';
+import { withVerbs } from '../store/with-verbs.ts';
 import { type FlowService, openFlowService, openStore, ownHandler, standingTimers, stepOf, until } from './fixture.ts';
 
 standingTimers();
@@ -23,16 +25,18 @@ async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
       called.push(name);
       return call(given);
     };
+  const { fireSchedule, changeSchedule } = store.of(schedulesStore);
   const opened: FlowService = await openFlowService({
     own: [gate],
     goesBy: createServiceClock,
     store: {
-      ...store,
+      ...withVerbs(store, schedulesStore, {
+        fireSchedule: noted('fireSchedule', fireSchedule),
+        changeSchedule: noted('changeSchedule', changeSchedule),
+      }),
       replica: 'one',
       claimDue: noted('claimDue', store.claimDue),
       claimOverdue: noted('claimOverdue', store.claimOverdue),
-      fireSchedule: noted('fireSchedule', store.fireSchedule),
-      changeSchedule: noted('changeSchedule', store.changeSchedule),
       beat: async ({ ledgerAt }) => ({
         at: opened.clock.now() - database.behindMs,
         ledgerAt,

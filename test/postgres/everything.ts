@@ -11,6 +11,7 @@ import { reviewStore } from '../../src/features/review/store.ts';
 import { revisionsStore } from '../../src/features/revisions/store.ts';
 import { rhythmStore } from '../../src/features/rhythm/store.ts';
 import { runsStore } from '../../src/features/runs/store.ts';
+import { schedulesStore } from '../../src/features/schedules/store.ts';
 import type { JsonObject } from '../../src/model/json.ts';
 import type { Graph } from '../../src/model/manifest.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
@@ -208,7 +209,7 @@ async function fill(store: Store): Promise<void> {
   await store.applyDeploys([{ ...two, snapshot: { ...(two.snapshot as JsonObject), triggers }, ...renaming }]);
   await store.setFlowEnabled({ flowId: 'renamed', isEnabled: false, at: T0 + 5 });
   const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
-  await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
+  await store.of(schedulesStore).changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
   await startSubRun(store);
   await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
   const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
@@ -289,7 +290,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     live: await Promise.all(['renamed', 'held flow', flowId].map((each) => store.readLiveFlow(each))),
     revisions: await store.of(revisionsStore).listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
     deployed: await store.listDeployed(),
-    schedules: await store.listSchedules(),
+    schedules: await store.of(schedulesStore).listSchedules(),
     keys: await store.listLearnedKeys(),
     paths: await store.of(driftStore).listPathCounts({ flowId, triggerKey: 'github' }),
     watch: await store.of(driftStore).readPayloadWatch({ flowId, triggerKey: 'github' }),

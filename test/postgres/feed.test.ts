@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
+import { schedulesStore } from '../../src/features/schedules/store.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import type { Change, Store } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
@@ -133,7 +134,9 @@ describe('what other replicas change', () => {
     const { one, two } = await twoReplicas();
     const reader = two.changes[Symbol.asyncIterator]();
     const seen: Change[] = [];
-    await one.fireSchedule({ flowId, triggerKey: 'nightly', dueAt: T0, nextAt: null, run: null, at: T0 });
+    await one
+      .of(schedulesStore)
+      .fireSchedule({ flowId, triggerKey: 'nightly', dueAt: T0, nextAt: null, run: null, at: T0 });
     await one.learnKey(key);
     for (let value: Change | undefined; value?.kind !== 'key'; ) {
       value = (await reader.next()).value as Change;

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { revisionsStore } from '../../src/features/revisions/store.ts';
-import type { PlannedDeploy, ScheduleRecord } from '../../src/store/store.ts';
+import { type ScheduleRecord, schedulesStore } from '../../src/features/schedules/store.ts';
+import type { PlannedDeploy } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import { aRun, deployOf, graphOf, id, PLAN, T0 } from '../store/samples.ts';
 import { running } from '../store/sub-run-samples.ts';
@@ -164,9 +165,11 @@ describe('of two processes on one database', () => {
 
   it('one fires a tick, and one run starts', async () => {
     await inEachRound(async (flowId, runId) => {
-      await left.changeSchedule(schedule(flowId));
+      await left.of(schedulesStore).changeSchedule(schedule(flowId));
       const fired = await Promise.all(
-        [left, right, left].map((store) => store.fireSchedule({ ...tick, flowId, run: runOf(flowId, runId()) })),
+        [left, right, left].map((store) =>
+          store.of(schedulesStore).fireSchedule({ ...tick, flowId, run: runOf(flowId, runId()) }),
+        ),
       );
       expect(fired.sort()).toEqual(['fired', 'passed', 'passed']);
       expect((await right.listRuns({ flowId, skip: 0, take: 9, includeTotal: true })).total).toBe(1);
@@ -176,13 +179,13 @@ describe('of two processes on one database', () => {
   it('a tick that the other deploys before stays due, and one that it deploys after has fired', async () => {
     await inEachRound(async (flowId, runId) => {
       await left.deployFlow({ ...deployOf(one), id: flowId });
-      await left.changeSchedule(schedule(flowId));
+      await left.of(schedulesStore).changeSchedule(schedule(flowId));
       const [fired] = await Promise.all([
-        left.fireSchedule({ ...tick, flowId, run: runOf(flowId, runId()) }),
+        left.of(schedulesStore).fireSchedule({ ...tick, flowId, run: runOf(flowId, runId()) }),
         right.applyDeploys([planned(flowId, two, { basedOn: 1 })]),
       ]);
       const { items } = await right.listRuns({ flowId, skip: 0, take: 9 });
-      const [found] = (await right.listSchedules()).filter((each) => each.flowId === flowId);
+      const [found] = (await right.of(schedulesStore).listSchedules()).filter((each) => each.flowId === flowId);
       expect({ fired, runs: items.length, nextAt: found?.nextAt }).toEqual(
         fired === 'fired' ? { fired, runs: 1, nextAt: tick.nextAt } : { fired: 'outdated', runs: 0, nextAt: T0 },
       );
@@ -191,19 +194,21 @@ describe('of two processes on one database', () => {
 
   it('one changes a schedule that both have read, and neither undoes a tick that fires', async () => {
     await inEachRound(async (flowId) => {
-      const first = await Promise.all([left, right].map((store) => store.changeSchedule(schedule(flowId))));
+      const first = await Promise.all(
+        [left, right].map((store) => store.of(schedulesStore).changeSchedule(schedule(flowId))),
+      );
       const [made, ...others] = first.filter((each) => each !== undefined);
       expect(others).toEqual([]);
       if (made === undefined) throw new Error('nothing was stored');
       const [paused, moved, fired] = await Promise.all([
-        left.changeSchedule({ ...made, isPaused: true, nextAt: null }),
-        right.changeSchedule({ ...made, cronOverride: '* * * * *' }),
-        right.fireSchedule({ ...tick, flowId, run: null }),
+        left.of(schedulesStore).changeSchedule({ ...made, isPaused: true, nextAt: null }),
+        right.of(schedulesStore).changeSchedule({ ...made, cronOverride: '* * * * *' }),
+        right.of(schedulesStore).fireSchedule({ ...tick, flowId, run: null }),
       ]);
       const won = [paused !== undefined, moved !== undefined, fired === 'fired'].filter(Boolean).length;
       // A tick may fire after the change of the expression, which leaves it due.
       expect(won === 1 || (won === 2 && moved !== undefined && fired === 'fired')).toBe(true);
-      const [found] = (await left.listSchedules()).filter((each) => each.flowId === flowId);
+      const [found] = (await left.of(schedulesStore).listSchedules()).filter((each) => each.flowId === flowId);
       expect(found?.revision).toBe(1 + won);
     });
   });

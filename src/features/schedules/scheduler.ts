@@ -10,8 +10,10 @@ import type { CronTrigger } from '../../manifest/schema.ts';
 import type { Clock } from '../../model/clock.ts';
 import { SCHEDULED_FOR } from '../../model/run.ts';
 import { serially } from '../../model/serially.ts';
-import type { NewRun, ScheduleRecord, Store } from '../../store/store.ts';
+import type { Members } from '../../store/part.ts';
+import type { NewRun, Store } from '../../store/store.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import { type ScheduleRecord, schedulesStore } from './store.ts';
 
 /** Starts the runs of cron triggers. */
 export interface Scheduler {
@@ -38,7 +40,7 @@ export interface Schedule extends ScheduleRecord {
 }
 
 interface SchedulerServices {
-  readonly store: Pick<Store, 'listSchedules' | 'changeSchedule' | 'fireSchedule'>;
+  readonly store: Pick<Store, 'of'>;
   readonly catalog: Pick<Catalog, 'list'>;
   readonly engine: Pick<Engine, 'planRun' | 'announce' | 'triggerFlow'>;
   readonly clock: Clock;
@@ -74,6 +76,7 @@ export function createScheduler(services: SchedulerServices): Scheduler {
 
 class CronScheduler implements Scheduler {
   readonly #services: SchedulerServices;
+  readonly #store: Members<typeof schedulesStore>;
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
   /** A tick must not meet a change half made. */
@@ -81,6 +84,7 @@ class CronScheduler implements Scheduler {
 
   constructor(services: SchedulerServices) {
     this.#services = services;
+    this.#store = services.store.of(schedulesStore);
   }
 
   async start(): Promise<void> {
@@ -167,15 +171,15 @@ class CronScheduler implements Scheduler {
   }
 
   async #save(schedule: ScheduleRecord): Promise<ScheduleRecord> {
-    const saved = await this.#services.store.changeSchedule(schedule);
+    const saved = await this.#store.changeSchedule(schedule);
     if (saved === undefined) throw new ScheduleMovedError(jobIdOf(schedule));
     return saved;
   }
 
   /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
   async #current(): Promise<Schedule[]> {
-    const { store, clock, isFit } = this.#services;
-    const stored = new Map((await store.listSchedules()).map((each) => [jobIdOf(each), each]));
+    const { clock, isFit } = this.#services;
+    const stored = new Map((await this.#store.listSchedules()).map((each) => [jobIdOf(each), each]));
     const schedules: Schedule[] = [];
     for (const { jobId, flow, triggerKey, trigger } of this.#jobs()) {
       const known = stored.get(jobId);
@@ -239,7 +243,7 @@ class CronScheduler implements Scheduler {
     tick: { schedule: Schedule; dueAt: number; isMissed: boolean },
     left = START_TRIES,
   ): Promise<number | null> {
-    const { store, engine, clock, report, metrics, logger } = this.#services;
+    const { engine, clock, report, metrics, logger } = this.#services;
     const { schedule, dueAt, isMissed } = tick;
     const { flowId, triggerKey, jobId } = schedule;
     // A deploy may have changed or removed the trigger since the round began.
@@ -255,7 +259,7 @@ class CronScheduler implements Scheduler {
     const { record, loaded } = job.flow;
     const isStarted = !isSkipped && startsRuns(record) && loaded.unreadable === undefined;
     const run = isStarted ? this.#planRun(job, { dueAt, at }) : null;
-    const result = await store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
+    const result = await this.#store.fireSchedule({ flowId, triggerKey, dueAt, nextAt, run, at });
     if (result === 'outdated') {
       // The tick stays due.
       await this.#services.refresh(flowId);

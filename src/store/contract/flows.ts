@@ -1,10 +1,9 @@
 import type { Access, Finding, LiveFlow, Override } from '../../model/finding.ts';
 import type { JsonObject } from '../../model/json.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
-import type { NewRun } from './runs.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
-export interface FlowStore extends ScheduleStore, LearnedKeyStore {
+export interface FlowStore extends LearnedKeyStore {
   /**
    * Keeps the manifest as a new revision, without a source, unless its hash equals the newest one's; a first deploy
    * enables the flow.
@@ -226,50 +225,6 @@ export interface DeployedRevision {
   readonly flow: FlowRecord;
   readonly revision: RevisionRecord;
 }
-
-/** When cron triggers fire, and what operators changed about it. */
-interface ScheduleStore {
-  listSchedules(): Promise<ScheduleRecord[]>;
-  /**
-   * Stores the state of a trigger's schedule unless it has changed since it was read; a tick that fires changes it too.
-   * Yields it as stored, or undefined if nothing was stored: then read again.
-   */
-  changeSchedule(schedule: ScheduleRecord): Promise<ScheduleRecord | undefined>;
-  /**
-   * Moves a schedule from the due tick to the next and starts the run, if there is one: both or nothing, so that a tick
-   * starts one run whenever the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
-   * that tick. 'outdated': the run's revision is not the newest, or its flow starts no runs now.
-   */
-  fireSchedule(tick: Tick): Promise<TickResult>;
-}
-
-export interface ScheduleRecord {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  /** The expression that `nextAt` was computed from. */
-  readonly cron: string;
-  readonly timeZone: string;
-  /** An operator's expression in place of the manifest's. */
-  readonly cronOverride: string | null;
-  readonly isPaused: boolean;
-  /** Null while paused, and if the expression names no future time. */
-  readonly nextAt: number | null;
-  readonly lastAt: number | null;
-  /** Grows with each change; 0 before it is stored. */
-  readonly revision: number;
-}
-
-interface Tick {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly dueAt: number;
-  readonly nextAt: number | null;
-  /** Null to skip the tick; then `lastAt` stays. */
-  readonly run: NewRun | null;
-  readonly at: number;
-}
-
-type TickResult = 'fired' | 'passed' | 'outdated';
 
 /** Keys that publishers handed over in a handshake, by trigger. */
 interface LearnedKeyStore {

@@ -16,7 +16,6 @@ import { revisionVerbs } from './revisions.ts';
 import { routeVerbs } from './routes.ts';
 import { runRowsOf } from './run-rows.ts';
 import { runVerbs } from './runs.ts';
-import { scheduleVerbs } from './schedules.ts';
 import { deliverSignal } from './signal.ts';
 import { stepVerbs } from './step-views.ts';
 import { cancelRun } from './stop.ts';
@@ -38,7 +37,6 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder'
 /** The kernel's members that are said once, for a backend with these tables of its own. */
 const kernelVerbs = (ownRows: OwnRows) => ({
   ...flowVerbs,
-  ...scheduleVerbs,
   ...learnedKeyVerbs,
   ...deployVerbs,
   ...revisionVerbs,

@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
+import { schedulesStore } from '../../../src/features/schedules/store.ts';
 import type { CronTrigger } from '../../../src/manifest/schema.ts';
 import type { RunDetail, Store } from '../../../src/store/store.ts';
 import { cel, FLOW_ID, openFlowService, openStore, START, standingTimers, stepOf } from '../../flows/fixture.ts';
+import { withVerbs } from '../../store/with-verbs.ts';
 import { type ScheduledService, withScheduler } from './scheduled.ts';
 
 standingTimers();
@@ -230,14 +232,13 @@ describe('a cron trigger', () => {
   it('starts one run for a tick that two processes see, or that is stored and not answered', async () => {
     const store = await openStore();
     let isLost = true;
-    const flaky: Store = {
-      ...store,
+    const flaky = withVerbs(store, schedulesStore, {
       fireSchedule: async (tick) => {
-        const isFired = await store.fireSchedule(tick);
+        const isFired = await store.of(schedulesStore).fireSchedule(tick);
         if (isLost) throw new Error('the answer was lost');
         return isFired;
       },
-    };
+    });
     const service = await open(cron(), flaky);
     service.clock.pass(HOUR);
     await expect(service.scheduler.sync()).rejects.toThrow('lost');
@@ -250,17 +251,20 @@ describe('a cron trigger', () => {
   it('that another replica fired is not announced here, and its next tick fires', async () => {
     const store = await openStore();
     const elsewhere = '0b7c9d10-0000-4000-8000-0000000000e1';
-    const fireSchedule: Store['fireSchedule'] = async (tick) => {
-      const { run } = tick;
-      if (run !== null) await store.fireSchedule({ ...tick, run: { ...run, id: elsewhere } });
-      return store.fireSchedule(tick);
-    };
-    const flaky: Store = { ...store, fireSchedule };
+    const { fireSchedule } = store.of(schedulesStore);
+    let isFirst = true;
+    const flaky = withVerbs(store, schedulesStore, {
+      fireSchedule: async (tick) => {
+        const { run } = tick;
+        if (isFirst && run !== null) await fireSchedule({ ...tick, run: { ...run, id: elsewhere } });
+        return fireSchedule(tick);
+      },
+    });
     const service = await open(cron(), flaky);
     await pass(service, HOUR);
     expect(await runs(service)).toMatchObject([{ id: elsewhere }]);
     expect(service.log.events('RunStarted')).toEqual([]);
-    flaky.fireSchedule = store.fireSchedule;
+    isFirst = false;
     await pass(service, HOUR);
     expect(await runs(service)).toHaveLength(2);
     expect(service.log.events('RunStarted')).toHaveLength(1);
@@ -272,12 +276,14 @@ describe('a cron trigger', () => {
   ])('starts a run %s', async (_, triggers, expected) => {
     const store = await openStore();
     let change = async () => {};
-    const fireSchedule: Store['fireSchedule'] = async (tick) => {
-      await change();
-      change = async () => {};
-      return store.fireSchedule(tick);
-    };
-    const service = await open(cron(), { ...store, fireSchedule });
+    const changed = withVerbs(store, schedulesStore, {
+      fireSchedule: async (tick) => {
+        await change();
+        change = async () => {};
+        return store.of(schedulesStore).fireSchedule(tick);
+      },
+    });
+    const service = await open(cron(), changed);
     change = () => service.deploy({ next: stepOf('NoOp') }, { triggers });
     await pass(service, HOUR);
     expect(await runs(service)).toMatchObject(expected);
@@ -288,11 +294,13 @@ describe('a cron trigger', () => {
     /** A service that another one runs beside; what is in `before` happens before the next change that it writes. */
     async function openBeside(store: Store) {
       const before: (() => Promise<unknown>)[] = [];
-      const changeSchedule: Store['changeSchedule'] = async (schedule) => {
-        await before.pop()?.();
-        return store.changeSchedule(schedule);
-      };
-      const service = await open(cron(), { ...store, changeSchedule });
+      const beside = withVerbs(store, schedulesStore, {
+        changeSchedule: async (schedule) => {
+          await before.pop()?.();
+          return store.of(schedulesStore).changeSchedule(schedule);
+        },
+      });
+      const service = await open(cron(), beside);
       return { service, before };
     }
 

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { flowsStore } from '../../../src/features/flows/store.ts';
 import { orderStore } from '../../../src/features/order/store.ts';
+import { schedulesStore } from '../../../src/features/schedules/store.ts';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
 import { openCircle } from '../circles.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -297,10 +298,12 @@ export function orders({ test }: StoreUnderTest): void {
       await deployOrdered(store);
       await startAll(store, null);
       const schedule = { flowId, triggerKey: 'cron', cron: '* * * * *', timeZone: 'UTC', cronOverride: null };
-      await store.changeSchedule({ ...schedule, isPaused: false, nextAt: T0, lastAt: null, revision: 0 });
+      await store
+        .of(schedulesStore)
+        .changeSchedule({ ...schedule, isPaused: false, nextAt: T0, lastAt: null, revision: 0 });
       const { run } = startOf(2, null);
       const tick = { flowId, triggerKey: 'cron', dueAt: T0, nextAt: T0 + minute, run, at: T0 };
-      expect(await store.fireSchedule(tick)).toBe('fired');
+      expect(await store.of(schedulesStore).fireSchedule(tick)).toBe('fired');
       expect(await waitingOf(store, id(2))).toEqual([[id(2), 'order', id(1)]]);
     });
 

@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import type { ScheduleRecord } from '../../../src/store/store.ts';
+import { type ScheduleRecord, schedulesStore } from '../../../src/features/schedules/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { aRun, deployOf, flowId, graphOf, id, minute, runIds, T0 } from '../samples.ts';
 
@@ -20,8 +20,8 @@ const nightlyRun = (n: number) => aRun({ id: id(n), triggerKey: 'nightly', trigg
 export function schedules({ test }: StoreUnderTest): void {
   describe('schedules', () => {
     test('are kept as a whole, and the last one kept counts', async (store) => {
-      expect(await store.listSchedules()).toEqual([]);
-      const made = await store.changeSchedule(schedule);
+      expect(await store.of(schedulesStore).listSchedules()).toEqual([]);
+      const made = await store.of(schedulesStore).changeSchedule(schedule);
       expect(made).toEqual({ ...schedule, revision: 1 });
       const paused = {
         ...schedule,
@@ -31,60 +31,62 @@ export function schedules({ test }: StoreUnderTest): void {
         lastAt: T0,
         revision: 1,
       };
-      expect(await store.changeSchedule(paused)).toEqual({ ...paused, revision: 2 });
-      expect(await store.listSchedules()).toEqual([{ ...paused, revision: 2 }]);
+      expect(await store.of(schedulesStore).changeSchedule(paused)).toEqual({ ...paused, revision: 2 });
+      expect(await store.of(schedulesStore).listSchedules()).toEqual([{ ...paused, revision: 2 }]);
     });
 
     test('are not written back as they were before somebody else changed them', async (store) => {
       const made = { ...schedule, revision: 1 };
-      expect(await store.changeSchedule(schedule)).toEqual(made);
-      expect(await store.changeSchedule(schedule)).toBeUndefined();
-      const paused = await store.changeSchedule({ ...made, isPaused: true, nextAt: null });
-      expect(await store.changeSchedule({ ...made, lastAt: T0 })).toBeUndefined();
-      expect(await store.listSchedules()).toEqual([paused]);
+      expect(await store.of(schedulesStore).changeSchedule(schedule)).toEqual(made);
+      expect(await store.of(schedulesStore).changeSchedule(schedule)).toBeUndefined();
+      const paused = await store.of(schedulesStore).changeSchedule({ ...made, isPaused: true, nextAt: null });
+      expect(await store.of(schedulesStore).changeSchedule({ ...made, lastAt: T0 })).toBeUndefined();
+      expect(await store.of(schedulesStore).listSchedules()).toEqual([paused]);
     });
 
     test('are not written back as they were before a tick fired', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      const made = await store.changeSchedule(schedule);
-      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('fired');
-      expect(made && (await store.changeSchedule({ ...made, lastAt: T0 }))).toBeUndefined();
-      expect(await store.fireSchedule({ ...tick, run: nightlyRun(2) })).toBe('passed');
+      const made = await store.of(schedulesStore).changeSchedule(schedule);
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('fired');
+      expect(made && (await store.of(schedulesStore).changeSchedule({ ...made, lastAt: T0 }))).toBeUndefined();
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(2) })).toBe('passed');
     });
 
     test('a tick moves the schedule on and starts its run; a second process that sees it starts none', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.changeSchedule(schedule);
+      await store.of(schedulesStore).changeSchedule(schedule);
       const fired = await Promise.all([
-        store.fireSchedule({ ...tick, run: nightlyRun(1) }),
-        store.fireSchedule({ ...tick, run: nightlyRun(2) }),
+        store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(1) }),
+        store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(2) }),
       ]);
       expect(fired.toSorted()).toEqual(['fired', 'passed']);
       expect(await runIds(store)).toEqual([id(1 + fired.indexOf('fired'))]);
-      expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: T0 + 3 }]);
+      expect(await store.of(schedulesStore).listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: T0 + 3 }]);
     });
 
     test('a tick that is passed over starts nothing and leaves the last time as it was', async (store) => {
-      await store.changeSchedule({ ...schedule, lastAt: 17 });
-      expect(await store.fireSchedule({ ...tick, run: null })).toBe('fired');
-      expect(await store.listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: 17 }]);
+      await store.of(schedulesStore).changeSchedule({ ...schedule, lastAt: 17 });
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: null })).toBe('fired');
+      expect(await store.of(schedulesStore).listSchedules()).toMatchObject([{ nextAt: T0 + minute, lastAt: 17 }]);
       expect(await runIds(store)).toEqual([]);
     });
 
     test('a tick whose run was planned before a deploy stays due', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.changeSchedule(schedule);
+      await store.of(schedulesStore).changeSchedule(schedule);
       await store.deployFlow(deployOf(graphOf({ other: [] })));
-      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('outdated');
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('outdated');
       expect(await runIds(store)).toEqual([]);
-      expect(await store.listSchedules()).toEqual([{ ...schedule, revision: 1 }]);
-      expect(await store.fireSchedule({ ...tick, run: { ...nightlyRun(1), revision: 2 } })).toBe('fired');
+      expect(await store.of(schedulesStore).listSchedules()).toEqual([{ ...schedule, revision: 1 }]);
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: { ...nightlyRun(1), revision: 2 } })).toBe(
+        'fired',
+      );
     });
 
     test('a paused schedule does not fire the tick that it was paused before', async (store) => {
       await store.deployFlow(deployOf(graphOf({ first: [] })));
-      await store.changeSchedule({ ...schedule, isPaused: true, nextAt: null });
-      expect(await store.fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('passed');
+      await store.of(schedulesStore).changeSchedule({ ...schedule, isPaused: true, nextAt: null });
+      expect(await store.of(schedulesStore).fireSchedule({ ...tick, run: nightlyRun(1) })).toBe('passed');
       expect(await runIds(store)).toEqual([]);
     });
   });

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { runsStore } from '../../../src/features/runs/store.ts';
+import { schedulesStore } from '../../../src/features/schedules/store.ts';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -186,8 +187,8 @@ export function subRuns({ test }: StoreUnderTest): void {
             cronOverride: null,
             isPaused: false,
           };
-          await store.changeSchedule({ ...schedule, nextAt: T0, lastAt: null, revision: 0 });
-          await store.fireSchedule({ flowId, triggerKey, dueAt: T0, nextAt: null, run, at: T0 });
+          await store.of(schedulesStore).changeSchedule({ ...schedule, nextAt: T0, lastAt: null, revision: 0 });
+          await store.of(schedulesStore).fireSchedule({ flowId, triggerKey, dueAt: T0, nextAt: null, run, at: T0 });
         },
       ],
       [
