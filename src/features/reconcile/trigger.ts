@@ -42,7 +42,7 @@ const reconcile: TriggerObject<typeof reconcileSchema> = {
       consequence:
         after === undefined
           ? 'Deliveries that do not arrive are lost from now on. Runs in flight are not affected.'
-          : `What is sent after the deploy and does not arrive is fetched${told.join('')}. Runs in flight are not affected.`,
+          : `What is sent after the deploy and does not arrive is fetched${told.join('')}${before === undefined ? '; what was sent before it is not' : ''}. Runs in flight are not affected.`,
     };
   },
 };
