@@ -9,6 +9,7 @@ const FACES = {
   service: '',
   attention: 'Attention',
   store: 'Store',
+  placer: 'Placer',
   trigger: 'Trigger',
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',

@@ -240,8 +240,8 @@ export interface RunControl {
   /** Ends a run: at once where nothing of it runs, else as soon as its steps have heard of it. */
   cancel(runId: string, reason: string | null): ReturnType<Store['cancelRun']>;
   retryStep(runId: string, stepKey: string): ReturnType<Store['retryStep']>;
-  /** Lets the next run of its key start, which the failure of this one holds. */
-  releaseOrder(runId: string): ReturnType<Store['releaseOrder']>;
+  /** A change that is stored has let a run go on, which has so long. */
+  wentOn(timeoutAt: number | null): void;
   /** `unknownName` where the run's flow waits for signals, and for none of this name. */
   signal(signal: {
     runId: string;
@@ -251,7 +251,7 @@ export interface RunControl {
 }
 
 interface ControlServices {
-  readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'releaseOrder' | 'deliverSignal' | 'findRun'>;
+  readonly store: Pick<Store, 'cancelRun' | 'retryStep' | 'deliverSignal' | 'findRun'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'find'>;
   readonly handlers: HandlerTable;
   readonly dispatcher: Pick<Dispatcher, 'nudge' | 'stopRun'>;
@@ -275,11 +275,7 @@ export function createRunControl({ store, catalog, handlers, dispatcher, clock, 
       if (result.kind === 'accepted') dispatcher.nudge();
       return result;
     },
-    async releaseOrder(runId) {
-      const result = await store.releaseOrder({ runId, at: clock.now() });
-      if (result.kind === 'accepted' && result.next !== undefined) dispatcher.nudge(result.next.timeoutAt);
-      return result;
-    },
+    wentOn: (timeoutAt) => dispatcher.nudge(timeoutAt),
     async signal({ runId, name, body }) {
       const run = await store.findRun(runId);
       if (run === undefined) return { kind: 'unknown' };

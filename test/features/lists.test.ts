@@ -11,6 +11,7 @@ const LISTS = [
   'service.ts',
   'attention.ts',
   'store.ts',
+  'placer.ts',
   'trigger.ts',
   'trigger-view.ts',
   'step-types.ts',

@@ -156,7 +156,9 @@ class Story {
     const run = this.#one((each) => each.status === 'Failed' && this.#isFirst(each), pick);
     if (run === undefined) return;
     this.#told.push(`release ${run.runId.slice(-4)}`);
-    expect(await this.#store.releaseOrder({ runId: run.runId, at: T0 })).toMatchObject({ kind: 'accepted' });
+    expect(await this.#store.of(orderStore).releaseOrder({ runId: run.runId, at: T0 })).toMatchObject({
+      kind: 'accepted',
+    });
     this.#leave(run);
   }
 

@@ -3,6 +3,8 @@ import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';
+import { runRowsOf } from '../../store/decisions/run-rows.ts';
+import { type ReleasedRun, releaseOrder } from './placer.ts';
 
 /** What the orders of flows need people for. */
 export interface OrderReport {
@@ -50,5 +52,13 @@ function* reportOrders(port: Port, { since }: { since: number }): Decision<Order
 
 export const orderStore = storePart({
   name: 'order',
-  verbs: { reportOrders: { access: 'read', decide: reportOrders } },
+  verbs: {
+    reportOrders: { access: 'read', decide: reportOrders },
+    /** Lets the next run of its key start, although the run that ended last has failed and holds the key. */
+    releaseOrder: {
+      access: 'write',
+      changes: null,
+      decide: (port: Port, release: ReleasedRun) => releaseOrder(runRowsOf(port), release),
+    },
+  },
 });

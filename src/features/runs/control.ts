@@ -23,7 +23,6 @@ export const runControlRoutes: ApiRoutes = (app, services) => {
   cancelRoute(app, services);
   rerunRoute(app, services);
   retryRoute(app, services);
-  releaseOrderRoute(app, services);
   signalRoute(app, services);
 };
 
@@ -110,33 +109,6 @@ const retryRoute: ApiRoutes = (app, { control }) => {
         default:
           return { success: true, message: `Due again: ${result.steps.join(', ')}` };
       }
-    },
-  );
-};
-
-const releaseOrderRoute: ApiRoutes = (app, { control }) => {
-  app.post(
-    '/flows/api/runs/:id/release-order',
-    route('runs', {
-      operationId: 'releaseOrder',
-      limit: 'run',
-      summary:
-        'Lets the next run of its key start, although this one has failed and holds the key (serializeOnFailure: stop)',
-      params: ID_PARAMS,
-      answer: outcomeSchema.extend({
-        runId: field.id().nullable().describe('The run that starts; null if none waits.'),
-      }),
-      refusals: [404, 409],
-    }),
-    async (request) => {
-      const result = await control.releaseOrder(request.params.id);
-      if (result.kind === 'unknown') throw unknownId('run', request.params.id);
-      if (result.kind === 'notHolding') {
-        throw new HttpError('not_holding', 'The run holds no key: no other run waits because it failed');
-      }
-      const runId = result.next?.runId ?? null;
-      const message = runId === null ? 'The key is free' : 'The next run of the key starts';
-      return { success: true, message, runId };
     },
   );
 };

@@ -1,9 +1,8 @@
 import { mayStart, sharingFlowRows } from '../../store/decisions/acceptance.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { insertRun } from '../../store/decisions/new-runs.ts';
-import { withOrder } from '../../store/decisions/order.ts';
-import { orderRows } from '../../store/decisions/order-rows.ts';
 import { storePart } from '../../store/decisions/part.ts';
+import { withPlace } from '../../store/decisions/placing.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import { pinRows } from '../../store/decisions/sub-run-rows.ts';
 import { withPins } from '../../store/decisions/sub-runs.ts';
@@ -79,7 +78,8 @@ function* fireSchedule(port: Port, { flowId, triggerKey, dueAt, nextAt, run, at 
       revision = revision + 1
     WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey} AND next_at = ${dueAt} AND NOT paused`);
   if (moved === 0) return 'passed';
-  if (run !== null) insertRun(port, yield* withOrder(orderRows(port), yield* withPins(pinRows(port), run)));
+  const rows = pinRows(port);
+  if (run !== null) insertRun(port, yield* withPlace(rows, yield* withPins(rows, run)));
   return 'fired';
 }
 

@@ -331,8 +331,6 @@ interface ControlStore {
    * again. A run that had ended has no deadline any more.
    */
   retryStep(retry: { runId: string; stepKey: string; at: number }): Promise<RetryResult>;
-  /** Lets the next run of its key start, although the run that ended last has failed and holds the key. */
-  releaseOrder(release: { runId: string; at: number }): Promise<ReleaseOrderResult>;
   /** Hands a signal to the step that waits for it, or keeps it for the first step that will. */
   deliverSignal(signal: { runId: string; name: string; body: Json; at: number }): Promise<SignalResult>;
 }
@@ -369,12 +367,6 @@ type RetryResult =
   /** The run would have to wait for that run, which waits for it. */
   | { readonly kind: 'orderDeadlock'; readonly runId: string }
   | { readonly kind: 'accepted'; readonly steps: readonly string[] };
-
-type ReleaseOrderResult =
-  | { readonly kind: 'unknown' }
-  /** No run waits because of it: it runs or waits itself, or has ended and let the next one start. */
-  | { readonly kind: 'notHolding' }
-  | { readonly kind: 'accepted'; readonly flowId: string; readonly next?: NextRun | undefined };
 
 type SignalResult =
   | { readonly kind: 'unknown' }

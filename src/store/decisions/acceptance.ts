@@ -4,8 +4,7 @@ import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins, Sh
 import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
-import { joinOrder } from './order.ts';
-import type { OrderRows } from './order-rows.ts';
+import { joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 import { fitsHeld, type Held, holdOf, insertHeld, keepHeldKeys } from './release.ts';
 import type { Bounds } from './removal.ts';
@@ -59,7 +58,7 @@ interface Kept {
  * A name is a nonce, an idempotency key, an event or the delivery that is repeated. What is not found under a name no other
  * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
  */
-export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows, OrderRows {
+export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
   /** The run that an earlier redelivery of the same delivery belongs to. */
   findRedelivery(call: Call): Ask<string | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
@@ -340,7 +339,7 @@ function* startRun<Call extends Candidate>(
   call: Call,
 ): Decision<{ readonly isWaiting?: true }> {
   const { pins } = yield* withPins(rows, call);
-  const isWaiting = yield* joinOrder(rows, { ...call, id: call.runId });
+  const isWaiting = (yield* joinPlace(rows, { ...call, id: call.runId })) === true;
   rows.keepRun(call, { pins, isWaiting });
   return isWaiting ? { isWaiting } : {};
 }

@@ -7,8 +7,7 @@ import type { Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
 import { insertKeys, insertRun } from './new-runs.ts';
-import { orderIn, withOrder } from './order.ts';
-import { orderRows } from './order-rows.ts';
+import { orderIn, withPlace } from './placing.ts';
 import { type Port, sql } from './port.ts';
 import { type Bounds, measureKept } from './removal.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
@@ -51,6 +50,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
   const runs: StartedRun[] = [];
   if (flow !== undefined && whyClosed(flow) === undefined) {
     const newest = yield* newestOf(port, flow);
+    const rows = pinRows(port);
     const sizes = yield* port.all<{ seq: number; bytes: number }>(sql`
       SELECT seq, octet_length(body) AS bytes FROM sluice.held_deliveries
       WHERE flow_id = ${flowId} ORDER BY seq LIMIT ${limit}`);
@@ -65,7 +65,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     for (const held of deliveries) byRun.set(held.runId, [...(byRun.get(held.runId) ?? []), held]);
     for (const [held, ...joined] of byRun.values()) {
       if (held === undefined) continue;
-      const run = yield* withOrder(orderRows(port), yield* withPins(pinRows(port), runOf(held, newest, at)));
+      const run = yield* withPlace(rows, yield* withPins(rows, runOf(held, newest, at)));
       insertRun(port, run, held.idempotencyKey);
       if (joined.length > 0) insertDeliveries(port, [held, ...joined]);
       const { trigger, ...started } = run;

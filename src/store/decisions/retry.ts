@@ -4,7 +4,7 @@ import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../m
 import type { Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { iterationEnd, listFailures } from './loops.ts';
-import { rejoinOrder } from './order.ts';
+import { rejoinPlace } from './placing.ts';
 import type { RunRows } from './rows.ts';
 import { statusOfStop, stopOf } from './stop.ts';
 
@@ -25,7 +25,7 @@ export function* retryStep(
   const retried: Retried = { rows, runId, graph };
   const steps = yield* causes(retried, stepKey);
   if (steps.length === 0) return { kind: 'nothingToRetry', error: step.error };
-  const rejoined = yield* rejoinOrder(rows, { ...run, runId });
+  const rejoined = yield* rejoinPlace(rows, { ...run, runId });
   if (typeof rejoined === 'string') return { kind: 'orderDeadlock', runId: rejoined };
   const dueAt = rejoined ? null : at;
   for (const key of steps) yield* reset(retried, key, dueAt);

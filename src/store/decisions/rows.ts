@@ -13,7 +13,7 @@ import type {
   StoppedRun,
 } from '../store.ts';
 import type { Asks } from './decision.ts';
-import type { OrderReads, OrderWrites } from './order-rows.ts';
+import type { Port } from './port.ts';
 import type { RunnableRevision } from './revisions.ts';
 
 /**
@@ -97,7 +97,9 @@ export interface LeafOutput {
 }
 
 /** Questions to the rows. Those that change rows say so: a decision has to know what they found. */
-export interface RunReads extends OrderReads {
+export interface RunReads {
+  /** What features read their own rows from. */
+  port(): Port;
   /** The step, if the token still leases it. */
   findHeld(step: StepAddress & { readonly token: string }): HeldStep | undefined;
   findRun(runId: string): FoundRun | undefined;
@@ -271,7 +273,7 @@ interface EndingLoop extends StepAddress {
  * Writes. None yields anything, so that a backend may send them without waiting, together with its next question or
  * with the commit. A write that fails makes the transaction fail.
  */
-export interface RunWrites extends OrderWrites {
+export interface RunWrites {
   keepTrace(step: StepAddress, evaluationTrace: Json): void;
   /** Writes the first attempt of a step that is leased without one; else changes nothing. */
   beginAttempt(begun: BegunAttempt): void;

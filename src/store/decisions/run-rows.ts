@@ -4,7 +4,6 @@ import type { Ask, Asks } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { loopReads, loopWrites } from './loop-rows.ts';
 import { insertRun } from './new-runs.ts';
-import { orderRows } from './order-rows.ts';
 import { type Port, sql } from './port.ts';
 import type { FoundRun, RunReads, RunRows, RunWrites } from './rows.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
@@ -23,7 +22,6 @@ function makeRunRows(port: Port): RunRows {
     ...loopReads(port),
     ...signalReads(port),
     ...subRunReads(port),
-    ...orderRows(port),
     // The flow stays as it is until the transaction ends, as in an acceptance.
     *findFlow(flowId) {
       return (yield* shareFlows(port, [flowId])).get(flowId);

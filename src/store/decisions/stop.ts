@@ -3,7 +3,8 @@ import { STOP_ERRORS } from '../../model/run.ts';
 import type { Advance, RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { startFailureRun } from './failure.ts';
-import { leaveOrder } from './order.ts';
+import type { EndedRun } from './placer.ts';
+import { leavePlace } from './placing.ts';
 import type { EndingRun, FoundRun, RunRows, StopTimes } from './rows.ts';
 import { wakeParent } from './sub-runs.ts';
 
@@ -34,16 +35,14 @@ export function* closeRun(rows: RunRows, { run, stop, at }: Stopped): Decision<R
   return status;
 }
 
-type EndedRun = Pick<FoundRun, 'flowId' | 'revision' | 'status' | 'triggerType'> & {
-  readonly runId: string;
-  readonly at: number;
-};
-
 /** What the end of a run leads to in others: the run that its failure starts, the step that waited for it, and the next run of its key. */
-export function* followEnd(rows: RunRows, ended: EndedRun): Decision<Pick<Advance, 'failure' | 'woken' | 'next'>> {
+export function* followEnd(
+  rows: RunRows,
+  ended: EndedRun & Pick<FoundRun, 'triggerType'>,
+): Decision<Pick<Advance, 'failure' | 'woken' | 'next'>> {
   const failure = yield* startFailureRun(rows, ended);
   const woken = yield* wakeParent(rows, ended);
-  const next = yield* leaveOrder(rows, ended);
+  const next = yield* leavePlace(rows, ended);
   return { ...(failure && { failure }), ...(woken && { woken }), ...(next && { next }) };
 }
 

@@ -15,6 +15,7 @@ function pinsIn(rows: readonly { readonly id: string; readonly revision: number 
 /** What a run is pinned by as it is stored. */
 export function pinRows(port: Port): PinRows {
   return {
+    port: () => known(port),
     // Not locked: a concurrent deploy may or may not be pinned, as for a run that is accepted a moment earlier.
     *findNewest(flowIds) {
       const rows = yield* port.all<{ id: string; revision: number }>(

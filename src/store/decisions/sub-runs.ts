@@ -12,15 +12,15 @@ import type {
   StepResult,
 } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { orderIn, withAwaitedOrder, withOrder } from './order.ts';
+import { joinPlace, orderIn, waiting } from './placing.ts';
 import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
 // its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
 // stop of a parent means for its sub-runs is noted, and done in a transaction of its own.
 
-/** The rows that flows are pinned by. */
-export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf'>;
+/** The rows that flows are pinned by, and new runs find their places by. */
+export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf' | 'port'>;
 
 /**
  * The revisions of these flows and of all flows that they run, directly or indirectly: those in `pinned`, or else the
@@ -147,11 +147,12 @@ export function* startSubRun(
     traceparent: origin?.traceparent ?? null,
     at,
   });
-  const ordered = yield* isAwaited ? withAwaitedOrder(rows, planned, runId) : withOrder(rows, planned);
-  if (typeof ordered === 'string') {
-    const message = `the run would have to wait for the run ${ordered} to end, which waits for it`;
+  const joined = yield* joinPlace(rows, planned, isAwaited ? runId : undefined);
+  if (typeof joined === 'string') {
+    const message = `the run would have to wait for the run ${joined} to end, which waits for it`;
     return refused('order_deadlock', message, null);
   }
+  const ordered = joined ? waiting(planned) : planned;
   // Its own time begins when it may run; the step that waits for it does not wait for longer because of that.
   const limits = isAwaited ? [ordered.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [ordered.timeoutAt];
   const times = limits.filter((time) => time !== null);

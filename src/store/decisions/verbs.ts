@@ -7,7 +7,6 @@ import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import { releaseOrder } from './order.ts';
 import { verbsOfParts } from './part.ts';
 import { heldVerbs } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
@@ -22,7 +21,7 @@ import { cancelRun } from './stop.ts';
 import type { Verbs } from './verb.ts';
 import { waitingVerbs } from './waiting-steps.ts';
 
-const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder' | 'deliverSignal'> = {
+const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal'> = {
   advance: {
     access: 'write',
     changes: null,
@@ -30,7 +29,6 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'releaseOrder'
   },
   cancelRun: { access: 'write', changes: null, decide: (port, cancel) => cancelRun(runRowsOf(port), cancel) },
   retryStep: { access: 'write', changes: null, decide: (port, retry) => retryStep(runRowsOf(port), retry) },
-  releaseOrder: { access: 'write', changes: null, decide: (port, release) => releaseOrder(runRowsOf(port), release) },
   deliverSignal: { access: 'write', changes: null, decide: (port, signal) => deliverSignal(runRowsOf(port), signal) },
 };
 

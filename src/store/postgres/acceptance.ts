@@ -23,8 +23,7 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import { lanesOf, waiting } from '../decisions/order.ts';
-import { lockLanes, type OrderRows, orderRows } from '../decisions/order-rows.ts';
+import { lockPlaces, waiting } from '../decisions/placing.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
@@ -117,7 +116,7 @@ export async function acceptAll(
   );
   const written = new NewRows(sql);
   const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, groups, written });
-  await lockOrders(sql, rows, calls);
+  await lockOrders(rows, calls);
   const results: (AcceptResult | SharedResult)[] = [];
   for (const { members, call } of each) {
     const own = members?.map((member) => member.call) ?? (call === undefined ? [] : [call]);
@@ -164,10 +163,9 @@ async function isStale(sql: Sql, calls: readonly AcceptCall[]): Promise<boolean>
   return findStale(calls, { flows, bySlug }) !== undefined;
 }
 
-/** In one order: else two transactions that join the same lanes could block each other. */
-async function lockOrders(sql: Sql, rows: OrderRows, calls: readonly AcceptCall[]): Promise<void> {
+async function lockOrders(rows: AcceptanceRows<AcceptCall>, calls: readonly AcceptCall[]): Promise<void> {
   const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
-  if (joining.length > 0) lockLanes(sql.port, await decide(lanesOf(rows, joining)));
+  if (joining.length > 0) await decide(lockPlaces(rows, joining));
 }
 
 function sharedCall({ acceptance, start, lease }: SharedAcceptance): SharedCall<AcceptCall> {
@@ -203,7 +201,7 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
     names = await ClaimedNames.take(sql, calls);
     // What is shared joins no group.
     const rows = acceptanceRows(sql, { flows, names, groups: new Groups(), written });
-    await lockOrders(sql, rows, calls);
+    await lockOrders(rows, calls);
     return rows;
   };
   const sharing = { port: sql.port, flows, bounds: sql.bounds.held, rowsOf: () => awaited(claimNames()) };
@@ -552,7 +550,6 @@ function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction
   return {
     ...flows,
     ...sharedPinRows(sql.port),
-    ...orderRows(sql.port),
     findRedelivery: ({ redeliveryRow }) => known(redeliveryRow && redeliveries.find(redeliveryRow.digest)?.run_id),
     findNonce(call) {
       const first = names.findNonce(call);

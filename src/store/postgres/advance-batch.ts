@@ -163,14 +163,7 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findPins: unknown,
     findParent: unknown,
     takeOrphans: unknown,
-    findOrdered: unknown,
-    findFirst: unknown,
-    findLast: unknown,
-    findStarter: unknown,
-    findAwaiting: unknown,
-    listHolders: unknown,
-    listAwaitedLanes: unknown,
-    findGroupEnd: unknown,
+    port: unknown,
   };
 }
 
@@ -310,10 +303,6 @@ class Writes {
     insertAttempt: this.#isMore,
     setDeadline: this.#isMore,
     makeDue: this.#isMore,
-    lockLane: this.#isMore,
-    lockWaits: this.#isMore,
-    insertOrdered: this.#isMore,
-    setPlace: this.#isMore,
   };
 }
 

@@ -23,7 +23,6 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import { orderRows } from '../decisions/order-rows.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
@@ -199,7 +198,6 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
   return {
     ...prepareFlowRows(db),
     ...pinRows(portOf(db)),
-    ...orderRows(portOf(db)),
     findRedelivery: ({ redeliveredFrom }) => known(findRedelivery.get(redeliveredFrom)),
     findNonce: (call) => known(nonces.find(call, triggerKeys(call.flowId, call.triggerKey))),
     findKey({ flowId, triggerKey, idempotencyKey }) {

@@ -3,7 +3,8 @@ import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.t
 import { entryOf, type WiredGraph, wire } from '../../../src/model/planner.ts';
 import type { StepError } from '../../../src/model/run.ts';
 import { leasedStep } from '../../../src/model/runtime-keys.ts';
-import type { Answers } from '../../../src/store/decisions/decision.ts';
+import { type Answers, known } from '../../../src/store/decisions/decision.ts';
+import type { Port } from '../../../src/store/decisions/port.ts';
 import type { FoundRun, ItemChunk, LoopRow, RunReads, RunWrites } from '../../../src/store/decisions/rows.ts';
 
 interface Attempt {
@@ -32,6 +33,9 @@ interface Signal {
 }
 
 type Mutable<Row> = { -readonly [Name in keyof Row]: Row[Name] };
+
+/** What placers ask of a run that waits nowhere. */
+const WITHOUT_PLACES = { own: () => ({ findOrdered: () => known(undefined) }) } as unknown as Port;
 
 /** The rows of one run in memory: the plainest backend that decisions can have. */
 export interface MemoryRun {
@@ -142,14 +146,7 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     hasSignal: (_runId, name) => signals.some((signal) => signal.name === name),
     findWaiting: (_runId, name) => [...steps].find(([, { signalName }]) => signalName === name)?.[0],
     findAttemptStart: () => 0,
-    findOrdered: () => undefined,
-    findFirst: () => undefined,
-    findLast: () => undefined,
-    findStarter: () => undefined,
-    findAwaiting: () => undefined,
-    listHolders: () => [],
-    listAwaitedLanes: () => [],
-    findGroupEnd: () => undefined,
+    port: () => WITHOUT_PLACES as Port,
   };
 }
 
@@ -173,10 +170,6 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
     markUnordered() {},
     setDeadline() {},
     makeDue() {},
-    lockLane() {},
-    lockWaits() {},
-    insertOrdered() {},
-    setPlace() {},
     beginAttempt({ token }) {
       const { stepKey } = leasedStep(token);
       if (steps.get(stepKey)?.attempt !== 0) return;

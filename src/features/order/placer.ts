@@ -1,65 +1,33 @@
-import type { NewRun, OrderKey, OrderState, RunOrder } from '../../model/run.ts';
+import type { OrderKey, OrderState } from '../../model/run.ts';
 import { toSearchValue } from '../../model/text.ts';
-import { laneDigest } from '../digest.ts';
-import type { NextRun, Store } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { findDeadlock } from './order-deadlock.ts';
-import type { NewOrderedRun, OrderRows } from './order-rows.ts';
-import type { RunnableRevision } from './revisions.ts';
-import type { FoundRun, RunRows } from './rows.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { findDeadlock } from '../../store/decisions/order-deadlock.ts';
+import { lockLanes, type NewOrderedRun, type OrderRows, orderRows } from '../../store/decisions/order-rows.ts';
+import type { EndedRun, PlacedRun, Placer } from '../../store/decisions/placer.ts';
+import type { Port } from '../../store/decisions/port.ts';
+import type { FoundRun, RunRows } from '../../store/decisions/rows.ts';
+import { laneDigest } from '../../store/digest.ts';
+import type { NextRun } from '../../store/store.ts';
 
 // Runs of a flow that has `serialize` are in a lane for each key: the first runs, or has failed and holds the lane, and the
 // others wait without steps that are due. The lane is locked by whoever joins it, or leaves it from its head. A transaction
 // locks a run before its lane, and of a lane only a run that waits: whoever ends such a run does not need the lane.
 
-/** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */
-export function orderIn(
-  { order }: RunnableRevision,
-  trigger: NewRun['trigger'],
-  isVerified: boolean | null,
-): RunOrder | undefined {
-  return order && { ...order.readKey(trigger), isVerified };
-}
-
-type Started = Pick<NewRun, 'sourceRunId' | 'order'>;
-type Joining = Started & Pick<NewRun, 'id' | 'flowId'>;
-
-/** A run that has joined its lane: one that has to wait has no steps yet, and no deadline of its own. */
-export function* withOrder<Run extends NewRun>(rows: OrderRows, run: Run): Decision<Run> {
-  return (yield* joinOrder(rows, run)) ? waiting(run) : run;
-}
-
-/** A run as it is stored while it waits for its turn. */
-export function waiting<Run extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Run): Run {
-  return { ...run, steps: [], timeoutAt: null };
-}
-
-/** Takes a new run into its lane, behind all that are there; yields whether it has to wait. */
-export function* joinOrder(rows: OrderRows, run: Joining): Decision<boolean> {
+/** Takes a new run into its lane, behind all that are there. */
+function* join(port: Port, run: PlacedRun, parentRunId: string | undefined): Decision<boolean | string> {
+  const rows = port.own(orderRows);
   const place = yield* placeOf(rows, run);
-  if (place !== undefined) rows.insertOrdered(place);
-  return place?.state === 'waiting';
-}
-
-/** As `withOrder` for a run that a step is to wait for; yields the id of a run that would wait for itself then. */
-export function* withAwaitedOrder<Run extends NewRun>(
-  rows: OrderRows,
-  run: Run,
-  parentRunId: string,
-): Decision<Run | string> {
-  const place = yield* placeOf(rows, run);
-  if (place === undefined) return run;
   const isWaiting = place.state === 'waiting';
-  const deadlock = isWaiting ? yield* findDeadlock(rows, { lane: place.lane, parentRunId }) : undefined;
+  const isAwaited = isWaiting && parentRunId !== undefined;
+  const deadlock = isAwaited ? yield* findDeadlock(rows, { lane: place.lane, parentRunId }) : undefined;
   if (deadlock !== undefined) return deadlock;
   rows.insertOrdered(place);
-  return isWaiting ? waiting(run) : run;
+  return isWaiting;
 }
 
-/** Behind all that are in its lane; undefined where its flow lets runs overlap. */
-function* placeOf(rows: OrderRows, run: Joining): Decision<NewOrderedRun | undefined> {
+/** Behind all that are in its lane. */
+function* placeOf(rows: OrderRows, run: PlacedRun): Decision<NewOrderedRun> {
   const { id: runId, flowId, order } = run;
-  if (order === undefined) return undefined;
   const isVerified = yield* isVerifiedRun(rows, run);
   const lane = laneDigest(flowId, { key: order.key, isVerified });
   return { runId, flowId, lane, ...(yield* lastPlace(rows, lane)), isVerified, ...shown(order) };
@@ -74,19 +42,19 @@ function* lastPlace(rows: OrderRows, lane: string): Decision<{ readonly seq: num
   return last === undefined ? { seq: 1, state: 'running' } : { seq: last.seq + 1, state: 'waiting' };
 }
 
-/** The lanes that new runs will join, to be locked together. */
-export function* lanesOf(rows: OrderRows, runs: readonly Joining[]): Decision<string[]> {
+/** Locks the lanes that new runs will join. */
+function* lock(port: Port, runs: readonly PlacedRun[]): Decision<void> {
   const lanes = new Set<string>();
   for (const run of runs) {
-    if (run.order === undefined) continue;
-    lanes.add(laneDigest(run.flowId, { key: run.order.key, isVerified: yield* isVerifiedRun(rows, run) }));
+    const isVerified = yield* isVerifiedRun(port.own(orderRows), run);
+    lanes.add(laneDigest(run.flowId, { key: run.order.key, isVerified }));
   }
-  return [...lanes].sort();
+  lockLanes(port, [...lanes].sort());
 }
 
 /** A run that repeats another one, or that another one started, counts as verified where that does. */
-function* isVerifiedRun(rows: OrderRows, { order, sourceRunId }: Started): Decision<boolean> {
-  if (order?.isVerified !== null && order?.isVerified !== undefined) return order.isVerified;
+function* isVerifiedRun(rows: OrderRows, { order, sourceRunId }: PlacedRun): Decision<boolean> {
+  if (order.isVerified !== null) return order.isVerified;
   let runId = sourceRunId;
   while (runId !== null) {
     const source = yield* rows.findStarter(runId);
@@ -99,23 +67,23 @@ function* isVerifiedRun(rows: OrderRows, { order, sourceRunId }: Started): Decis
   return true;
 }
 
-type EndedRun = Pick<FoundRun, 'flowId' | 'revision' | 'status'> & { readonly runId: string; readonly at: number };
+/** The rows of a run's transaction with those of lanes. */
+interface Rows extends RunRows, OrderRows {}
+
+function* withLanes(rows: RunRows): Decision<Rows> {
+  return { ...rows, ...(yield* rows.port()).own(orderRows) };
+}
 
 /**
  * Takes a run that has ended out of its lane and lets the next one start, or has it hold the lane. Only the failure of what
  * was verified holds one: else a stranger could stop all that is not.
  */
-export function* leaveOrder(
-  rows: RunRows,
-  { runId, flowId, revision, status, at }: EndedRun,
-): Decision<NextRun | undefined> {
-  // Of most flows nothing else is read. A run can be cancelled whatever became of its revision.
-  const order = status === 'Cancelled' ? null : (yield* rows.revisionOf(flowId, revision)).order;
-  if (order === undefined) return undefined;
+function* leave(runRows: RunRows, { runId, status, at }: EndedRun, mayStop: boolean): Decision<NextRun | undefined> {
+  const rows = yield* withLanes(runRows);
   const place = yield* rows.findOrdered(runId);
   if (place === undefined || place.state === null) return undefined;
   const isFailed = status === 'Failed' || status === 'TimedOut';
-  if (place.state !== 'waiting' && isFailed && order?.isStopped === true && place.isVerified) {
+  if (place.state !== 'waiting' && isFailed && mayStop && place.isVerified) {
     rows.setPlace(runId, { ...place, state: 'stopped' });
     return undefined;
   }
@@ -124,7 +92,7 @@ export function* leaveOrder(
 }
 
 /** Lets the first run of a lane start, which waits until now. */
-function* startNext(rows: RunRows, lane: string, at: number): Decision<NextRun | undefined> {
+function* startNext(rows: Rows, lane: string, at: number): Decision<NextRun | undefined> {
   rows.lockLane(lane);
   for (;;) {
     const next = yield* rows.findFirst(lane);
@@ -142,7 +110,7 @@ function* startNext(rows: RunRows, lane: string, at: number): Decision<NextRun |
 
 /** A new run gets its first steps; of one that was retried the steps that are to be tried again fall due. */
 function* begin(
-  rows: RunRows,
+  rows: Rows,
   { runId, flowId, revision, timeoutAt: limit, at }: FoundRun & { readonly runId: string; readonly at: number },
 ): Decision<NextRun> {
   const { entry, graph } = yield* rows.revisionOf(flowId, revision);
@@ -159,16 +127,10 @@ function* begin(
   return { runId, flowId, timeoutAt };
 }
 
-/**
- * Takes a run that is retried back into its lane; yields whether it has to wait, or the id of a run that would wait for
- * itself then. One that holds its lane runs at once.
- */
-export function* rejoinOrder(
-  rows: RunRows,
-  { runId, flowId, revision }: Pick<EndedRun, 'runId' | 'flowId' | 'revision'>,
-): Decision<boolean | string> {
-  const { order } = yield* rows.revisionOf(flowId, revision);
-  const place = order && (yield* rows.findOrdered(runId));
+/** Takes a run that is retried back into its lane. One that holds its lane runs at once. */
+function* rejoin(runRows: RunRows, { runId }: Pick<EndedRun, 'runId'>): Decision<boolean | string> {
+  const rows = yield* withLanes(runRows);
+  const place = yield* rows.findOrdered(runId);
   if (place === undefined) return false;
   if (place.state === 'stopped') rows.setPlace(runId, { ...place, state: 'running' });
   if (place.state !== null) return place.state === 'waiting';
@@ -182,15 +144,24 @@ export function* rejoinOrder(
   return isWaiting;
 }
 
-export function* releaseOrder(
-  rows: RunRows,
-  { runId, at }: Parameters<Store['releaseOrder']>[0],
-): Decision<Awaited<ReturnType<Store['releaseOrder']>>> {
-  const run = yield* rows.findRun(runId);
+export type ReleasedRun = Pick<EndedRun, 'runId' | 'at'>;
+
+type ReleaseResult =
+  | { readonly kind: 'unknown' }
+  /** No run waits because of it: it runs or waits itself, or has ended and let the next one start. */
+  | { readonly kind: 'notHolding' }
+  | { readonly kind: 'accepted'; readonly flowId: string; readonly next?: NextRun | undefined };
+
+/** Lets the next run of a lane start that a failed one holds. */
+export function* releaseOrder(runRows: RunRows, { runId, at }: ReleasedRun): Decision<ReleaseResult> {
+  const run = yield* runRows.findRun(runId);
   if (run === undefined) return { kind: 'unknown' };
+  const rows = yield* withLanes(runRows);
   const place = yield* rows.findOrdered(runId);
   if (place?.state !== 'stopped') return { kind: 'notHolding' };
   rows.setPlace(runId, { ...place, state: null });
   const next = yield* startNext(rows, place.lane, at);
   return { kind: 'accepted', flowId: run.flowId, ...(next && { next }) };
 }
+
+export const orderPlacer: Placer = { name: 'order', lock, join, rejoin, leave };

@@ -1,0 +1,74 @@
+import { placers } from '../../features/placer.ts';
+import type { NewRun, RunOrder } from '../../model/run.ts';
+import type { NextRun } from '../store.ts';
+import type { Decision } from './decision.ts';
+import type { EndedRun, PlacedRun } from './placer.ts';
+import type { RunnableRevision } from './revisions.ts';
+import type { RunRows } from './rows.ts';
+
+/** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */
+export function orderIn(
+  { order }: RunnableRevision,
+  trigger: NewRun['trigger'],
+  isVerified: boolean | null,
+): RunOrder | undefined {
+  return order && { ...order.readKey(trigger), isVerified };
+}
+
+type Placed = Omit<PlacedRun, 'order'> & Pick<NewRun, 'order'>;
+type PortRows = Pick<RunRows, 'port'>;
+
+const isOrdered = (run: Placed): run is PlacedRun => run.order !== undefined;
+
+/** Takes a new run to where it is to wait; see `Placer.join` for what it yields. */
+export function* joinPlace(rows: PortRows, run: Placed, parentRunId?: string): Decision<boolean | string> {
+  if (!isOrdered(run)) return false;
+  const port = yield* rows.port();
+  for (const { join } of placers) {
+    const joined = yield* join(port, run, parentRunId);
+    if (joined !== false) return joined;
+  }
+  return false;
+}
+
+/** A run that has joined its place. */
+export function* withPlace<Run extends NewRun>(rows: PortRows, run: Run): Decision<Run> {
+  return (yield* joinPlace(rows, run)) === true ? waiting(run) : run;
+}
+
+/** A run as it is stored while it waits for its turn: it has neither steps nor a deadline. */
+export function waiting<Run extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Run): Run {
+  return { ...run, steps: [], timeoutAt: null };
+}
+
+/** Locks the places that new runs are to join. */
+export function* lockPlaces(rows: PortRows, runs: readonly Placed[]): Decision<void> {
+  const port = yield* rows.port();
+  for (const { lock } of placers) yield* lock(port, runs.filter(isOrdered));
+}
+
+/** Takes a run that is retried back to its place; see `Placer.rejoin`. */
+export function* rejoinPlace(
+  rows: RunRows,
+  run: Pick<EndedRun, 'runId' | 'flowId' | 'revision'>,
+): Decision<boolean | string> {
+  const { order } = yield* rows.revisionOf(run.flowId, run.revision);
+  if (order === undefined) return false;
+  for (const { rejoin } of placers) {
+    const rejoined = yield* rejoin(rows, run);
+    if (rejoined !== false) return rejoined;
+  }
+  return false;
+}
+
+/** Lets the run go on that waited for one which has ended. */
+export function* leavePlace(rows: RunRows, run: EndedRun): Decision<NextRun | undefined> {
+  // Of most flows nothing else is read. A run can be cancelled whatever became of its revision.
+  const order = run.status === 'Cancelled' ? null : (yield* rows.revisionOf(run.flowId, run.revision)).order;
+  if (order === undefined) return undefined;
+  for (const { leave } of placers) {
+    const next = yield* leave(rows, run, order?.isStopped === true);
+    if (next !== undefined) return next;
+  }
+  return undefined;
+}
