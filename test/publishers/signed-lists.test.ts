@@ -1,6 +1,9 @@
 import { createHash, createHmac, createPrivateKey, sign } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { deliveryOf, ed25519Pair, judge, NOW } from '../webhooks/schemes/fixtures.ts';
+import { readVerificationKey } from '../../src/webhooks/schemes/scheme-keys.ts';
+import { verifyWithSpec } from '../../src/webhooks/schemes/verify.ts';
+import { builtIn, deliveryOf, ed25519Pair, judge, NOW } from '../webhooks/schemes/fixtures.ts';
 
 const BODY = '{"event":"license.created"}';
 const URL_CALLED = 'https://hooks.example.com/flows/api/webhook/in';
@@ -85,7 +88,7 @@ describe('a signature of Keygen’s', () => {
       .map(([name, value]) => `${name}="${value}"`)
       .join(', ');
   const outcome = async (signature: string, date = DATE, body = BODY, webhookPublicUrl = URL_CALLED) => {
-    const headers = { 'keygen-signature': signature, 'keygen-date': date };
+    const headers = { 'keygen-signature': signature, date };
     const inputs = { webhookSignatureScheme: 'Keygen', webhookPublicUrl };
     const verdict = await judge(
       { inputs, key: publicKey },
@@ -119,5 +122,17 @@ describe('a signature of Keygen’s', () => {
     ],
   ])('%s', async (_rule, found, expected) => {
     expect(await found).toBe(expected);
+  });
+
+  it('is that of a response which Keygen published, but for the method', () => {
+    const file = new URL('keygen-response.json', import.meta.url);
+    const { publicKey: theirs, url, headers, body } = JSON.parse(readFileSync(file, 'utf8'));
+    const spec = builtIn('Keygen');
+    const signs = spec.signs.map((part) => (typeof part === 'string' ? part.replace(': post ', ': get ') : part));
+    const keys = { current: readVerificationKey(spec, theirs, 'key'), previous: undefined };
+    const verified = (sent: string) =>
+      verifyWithSpec({ ...spec, signs }, keys, { delivery: deliveryOf({ headers, body: sent }), publicUrl: url });
+    expect(verified(body)).toMatchObject({ isVerified: true });
+    expect(verified(`${body} `)).toMatchObject({ isVerified: false });
   });
 });

@@ -73,7 +73,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     algorithm: 'ed25519',
     encoding: 'base64',
     keyEncoding: 'hex',
-    timestamp: 'Keygen-Date',
+    timestamp: 'Date',
     unit: 'httpDate',
     others: {
       multiValue: {
