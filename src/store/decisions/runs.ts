@@ -348,6 +348,8 @@ function* readRunInput(
   const limit = Math.min(maxBytes ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
   const isNamed = stepKeys === undefined ? sql`` : sql` AND step_key = ANY (${stepKeys})`;
   const hasEnded = sql`run_id = ${id} AND status IN ('Succeeded', 'Failed', 'Skipped')${isNamed}`;
+  // Most steps read their trigger alone.
+  const readsSteps = stepKeys?.length !== 0;
   interface Measured extends Omit<TriggerRow, 'body'>, Pick<Run, 'id' | 'deliveryId' | 'startedAt' | 'triggerType'> {
     readonly deliveries: number | null;
     readonly bodyBytes: number;
@@ -359,18 +361,15 @@ function* readRunInput(
       own.deliveries, ${triggerColumns}, ${bodyBytes} AS "bodyBytes", ended.bytes AS "outputBytes",
       CASE WHEN ${bodyBytes} + ended.bytes <= ${limit} THEN i.body END AS body
     FROM ${runsWithInput} CROSS JOIN (
-      SELECT coalesce(sum(octet_length(output)), 0) AS bytes FROM sluice.steps WHERE ${hasEnded}
+      SELECT ${readsSteps ? sql`coalesce(sum(octet_length(output)), 0) AS bytes FROM sluice.steps WHERE ${hasEnded}` : sql`0 AS bytes`}
     ) AS ended WHERE own.id = ${id}`);
   if (run === undefined) return undefined;
   const { outputBytes, body, startedAt, triggerType } = run;
   if (body === null) return { kind: 'tooLarge', bodyBytes: run.bodyBytes, outputBytes };
-  const ended = yield* port.all<{
-    stepKey: string;
-    status: StepStatus;
-    output: string | null;
-    error: string | null;
-  }>(sql`
-    SELECT step_key AS "stepKey", status, output, error FROM sluice.steps WHERE ${hasEnded} ORDER BY step_key`);
+  const ended = readsSteps
+    ? yield* port.all<{ stepKey: string; status: StepStatus; output: string | null; error: string | null }>(sql`
+        SELECT step_key AS "stepKey", status, output, error FROM sluice.steps WHERE ${hasEnded} ORDER BY step_key`)
+    : [];
   const steps = ended.map(
     ({ stepKey, status, output, error }) =>
       [stepKey, { status, output: fromJson(output), error: toError(error) }] as const,
