@@ -1,13 +1,13 @@
 import type { OrderKey, OrderState } from '../../model/run.ts';
 import { toSearchValue } from '../../model/text.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
-import { findDeadlock } from '../../store/decisions/order-deadlock.ts';
-import { lockLanes, type NewOrderedRun, type OrderRows, orderRows } from '../../store/decisions/order-rows.ts';
 import type { EndedRun, PlacedRun, Placer } from '../../store/decisions/placer.ts';
 import type { Port } from '../../store/decisions/port.ts';
 import type { FoundRun, RunRows } from '../../store/decisions/rows.ts';
 import { laneDigest } from '../../store/digest.ts';
 import type { NextRun } from '../../store/store.ts';
+import { findDeadlock } from './deadlock.ts';
+import { lockLanes, type NewOrderedRun, type OrderRows, orderRows } from './rows.ts';
 
 // Runs of a flow that has `serialize` are in a lane for each key: the first runs, or has failed and holds the lane, and the
 // others wait without steps that are due. The lane is locked by whoever joins it, or leaves it from its head. A transaction

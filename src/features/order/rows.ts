@@ -1,9 +1,9 @@
 import type { RunTriggerType } from '../../model/manifest.ts';
 import type { OrderState } from '../../model/run.ts';
-import { readGateResults } from '../new-rows.ts';
-import { uuidOf } from '../uuids.ts';
-import type { Asks } from './decision.ts';
-import { fixed, type Port, sql } from './port.ts';
+import type { Asks } from '../../store/decisions/decision.ts';
+import { fixed, type Port, sql } from '../../store/decisions/port.ts';
+import { readGateResults } from '../../store/new-rows.ts';
+import { uuidOf } from '../../store/uuids.ts';
 
 /** A place in a lane. */
 interface Place {

@@ -1,5 +1,5 @@
-import type { Decision } from './decision.ts';
-import type { OrderRows } from './order-rows.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import type { OrderRows } from './rows.ts';
 
 // A run waits for those ahead of it in its lane, and for the sub-runs that its steps wait for. Only a sub-run that somebody
 // waits for can close a circle of such waits, when it begins to wait for its turn: so they are looked for then, and there
