@@ -22,6 +22,7 @@ interface DeliveryOptions {
   readonly body?: string;
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly slug?: string;
 }
 
 let sent = 0;
@@ -29,8 +30,8 @@ let sent = 0;
 /** Sends one delivery to the GitHub webhook, rightly signed unless a key is given; yields the status of the answer. */
 export async function deliver(url: string, options: DeliveryOptions = {}): Promise<number> {
   sent += 1;
-  const { body = JSON.stringify({ number: sent }), key = GITHUB_SECRET, headers } = options;
-  const response = await fetch(`${url}/flows/api/webhook/push`, {
+  const { body = JSON.stringify({ number: sent }), key = GITHUB_SECRET, headers, slug = 'push' } = options;
+  const response = await fetch(`${url}/flows/api/webhook/${slug}`, {
     method: 'POST',
     headers: { ...pushHeaders(body, { key, id: `delivery-${sent}` }), ...headers },
     body,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { FLOW_ID, githubManifest } from '../e2e/service.ts';
+import { eventually, FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
 import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 import { deliver, MANIFESTS } from './deliver.ts';
 
@@ -59,6 +59,107 @@ describeInBrowser('a list', () => {
     const beyond =
       "document.querySelector('.table-scroll').scrollWidth - document.querySelector('.table-scroll').clientWidth";
     expect(await page.evaluate(beyond)).toBe(0);
+  });
+});
+
+/** As long as it may be, without a place to break it. */
+const longest = (text: string, length: number) => text.padEnd(length, 'abcdefghi_');
+const NAME = longest('flow', 120);
+const TRIGGER = longest('trigger', 120);
+const STEP = longest('step', 64);
+const SLUG = longest('push', 128);
+const HOST = `http://127.0.0.1:9/${longest('path', 300)}`;
+
+/** Every kind of step and trigger that a page shows, each name as long as it may be. */
+function longestManifest() {
+  const manifest = githubManifest({
+    inputs: { webhookEnforcementMode: 'Enforce', webhookSlug: SLUG, webhookHmacKey: 'env:GITHUB_KEY' },
+    steps: {
+      [STEP]: { type: 'Transform', inputs: { value: `\${trigger.body}` } },
+      [longest('wait', 64)]: {
+        type: 'WaitForSignal',
+        inputs: { signalName: longest('signal', 100), choices: [longest('yes', 60), 'no'] },
+        runAfter: {
+          [STEP]: { statuses: ['Succeeded'], when: `!(trigger.body.kind in ["call", "${longest('x', 99)}"])` },
+        },
+      },
+      [longest('call', 64)]: {
+        type: 'HttpRequest',
+        inputs: { url: HOST },
+        runAfter: { [STEP]: { statuses: ['Succeeded'], when: 'trigger.body.kind == "call"' } },
+      },
+    },
+  }) as { triggers: { github: object } };
+  const searchKeys = { [longest('key', 32)]: 'body.number', kind: 'body.kind' };
+  const cron = { type: 'cron', inputs: { cronExpression: '0 2 * * *', timeZone: 'America/Argentina/ComodRivadavia' } };
+  return {
+    ...manifest,
+    name: NAME,
+    version: longest('1.0.0-', 60),
+    triggers: {
+      [TRIGGER]: { ...manifest.triggers.github, searchKeys },
+      [longest('nightly', 120)]: cron,
+      [longest('byHand', 120)]: { type: 'manual' },
+    },
+  };
+}
+
+describeInBrowser('every page, with names as long as they may be', () => {
+  const { open, service } = useBrowser({
+    manifests: { 'longest.json': longestManifest() },
+    env: {
+      GITHUB_KEY: GITHUB_SECRET,
+      SLUICE_EGRESS_ALLOW: '127.0.0.1',
+      SLUICE_SERVICE_NAME: longest('service', 40),
+    },
+  });
+  const idsOf = async (path: string) =>
+    (await getJson<{ id: string }[]>(`${service().url}/flows/api/${path}`)).map(({ id }) => id);
+  const places: Record<string, string> = {};
+
+  beforeAll(async () => {
+    const kinds = ['call', longest('kind', 100), longest('other', 300)];
+    for (const kind of kinds)
+      await deliver(service().url, { slug: SLUG, body: JSON.stringify({ kind, number: kind }) });
+    await deliver(service().url, { slug: SLUG, key: 'wrong', headers: { 'x-github-event': longest('event', 300) } });
+    const runs = await eventually(
+      () => idsOf('runs?status=Failed'),
+      (ids) => ids.length === 1,
+    );
+    const [waiting] = await idsOf('runs?status=Running');
+    const [refused] = await idsOf('webhooks/recent?rejectedOnly=true');
+    const [accepted] = await idsOf('webhooks/recent?acceptedOnly=true');
+    Object.assign(places, { FAILED: runs[0], WAITING: waiting, REFUSED: refused, ACCEPTED: accepted });
+  });
+
+  it.each([
+    '',
+    '/deliveries',
+    '/deliveries/REFUSED',
+    '/deliveries/ACCEPTED',
+    '/deliveries/readiness',
+    '/runs',
+    '/runs?group=cause',
+    '/runs/FAILED',
+    '/runs/WAITING',
+    '/runs/WAITING?view=gantt',
+    '/runs/WAITING?view=timeline',
+    '/runs/WAITING?view=input',
+    '/flows',
+    '/flows/new',
+    `/flows/${FLOW_ID}`,
+    ...['manifest', 'revisions', 'readiness', 'payload', 'keys'].map((view) => `/flows/${FLOW_ID}?view=${view}`),
+    `/flows/${FLOW_ID}/deploy`,
+    '/schedules',
+    '/hosts',
+    '/activity',
+    '/publishers',
+    '/publishers/github',
+  ])('fits a phone and a desk, and can be touched: /flows%s', async (path) => {
+    const page = await open(`/flows${path.replace(/[A-Z]{5,}/, (name) => places[name] ?? name)}`);
+    await page.locator('main h1').waitFor();
+    await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
+    await expectNoHindrance(page);
   });
 });
 
