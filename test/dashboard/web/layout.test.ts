@@ -50,6 +50,19 @@ const anyGraph = fc.integer({ min: 1, max: 14 }).chain((size) =>
     ),
 );
 
+it.each<[string, Graph]>([
+  ['after one step', { z: step(), b: step(runsAfter('z')), c: step(runsAfter('z')), a: step(runsAfter('z')) }],
+  ['before one step', { b: step(), c: step(), a: step(), z: step(runsAfter('c', 'a', 'b')) }],
+  ['alone', { b: step(), c: step(), a: step() }],
+])('siblings %s are in the order of their keys, however the manifest has them', (_, graph) => {
+  const reversed = Object.fromEntries(Object.entries(graph).reverse());
+  for (const each of [graph, reversed]) {
+    const { steps } = layOut(each, { dagre, direction: 'LR' });
+    const siblings = steps.filter(({ stepKey }) => stepKey !== 'z').sort((one, other) => one.y - other.y);
+    expect(siblings.map(({ stepKey }) => stepKey)).toEqual(['a', 'b', 'c']);
+  }
+});
+
 describe('the layout of a graph', () => {
   it('shows each step and edge once, nothing on top of another, children inside of their loop', () => {
     fc.assert(

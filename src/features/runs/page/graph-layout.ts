@@ -95,7 +95,7 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   plan.setGraph({ rankdir: direction, nodesep: 26, ranksep: 44, edgesep: 14, marginx: 2, marginy: 2 });
   plan.setDefaultEdgeLabel(() => ({}));
   const inner = new Map<string, GraphLayout>();
-  for (const [stepKey, step] of Object.entries(graph)) {
+  for (const [stepKey, step] of byKey(graph)) {
     const own = sizeOf(stepKey, step);
     if (step.steps === undefined) {
       plan.setNode(idOf(stepKey), own);
@@ -106,10 +106,11 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
     const width = Math.max(own.width, children.width + 2 * LOOP_PADDING);
     plan.setNode(idOf(stepKey), { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
   }
-  for (const { from, to, edge } of edgesOf(graph)) plan.setEdge(idOf(from), idOf(to), labelSize(edge, from));
+  // Of equals dagre's order is that of nodes, but the reverse of that of edges.
+  for (const { from, to, edge } of edgesOf(graph).reverse()) plan.setEdge(idOf(from), idOf(to), labelSize(edge, from));
   dagre.layout(plan);
 
-  const steps = Object.entries(graph).flatMap(([stepKey, step]): LaidStep[] => {
+  const steps = byKey(graph).flatMap(([stepKey, step]): LaidStep[] => {
     const { x, y, width, height } = plan.node(idOf(stepKey));
     const box = { x: x - width / 2, y: y - height / 2, width, height };
     const children = inner.get(stepKey)?.steps ?? [];
@@ -135,9 +136,13 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
 /** dagre keeps its nodes as members of plain objects, where a key such as `constructor` means something else. */
 const idOf = (stepKey: string) => `step ${stepKey}`;
 
+/** So that siblings, which nothing else orders, are drawn in the order of their keys. */
+const byKey = <Of>(named: Readonly<Record<string, Of>>) =>
+  Object.entries(named).sort(([one], [other]) => (one < other ? -1 : 1));
+
 function edgesOf(graph: Graph): { from: string; to: string; edge: GraphEdge }[] {
-  return Object.entries(graph).flatMap(([to, { runAfter }]) =>
-    Object.entries(runAfter)
+  return byKey(graph).flatMap(([to, { runAfter }]) =>
+    byKey(runAfter)
       .filter(([from]) => Object.hasOwn(graph, from))
       .map(([from, edge]) => ({ from, to, edge })),
   );
