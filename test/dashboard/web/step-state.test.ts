@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lookOf, marksOf, stepState } from '../../../src/features/runs/page/step-state.ts';
+import { lookOf, marksOf, stepState, tellingStepOf } from '../../../src/features/runs/page/step-state.ts';
 import { at, attempt } from './attempts.ts';
 
 type StepTimes = Parameters<typeof stepState>[0];
@@ -25,6 +25,27 @@ describe('the state of a step', () => {
     const state = stepState(given);
     expect(state.kind).toBe(kind);
     expect(lookOf(state).text).toBe(text);
+  });
+});
+
+describe('the step that a run opens with', () => {
+  type Outline = Parameters<typeof tellingStepOf>[0];
+  const steps = [
+    { stepKey: 'early', startedAt: at(0), completedAt: at(9) },
+    { stepKey: 'last', startedAt: at(1), completedAt: at(9) },
+    { stepKey: 'open', startedAt: at(2), completedAt: null },
+    { stepKey: 'brief', startedAt: at(2), completedAt: at(3) },
+    { stepKey: 'ahead', startedAt: null, completedAt: null },
+  ];
+  const failure = { stepKey: 'early', handled: false } as Outline['run']['failure'];
+
+  it.each<[string, string | undefined, Outline]>([
+    ['made it fail', 'early', { run: { status: 'Failed', failure }, steps }],
+    ['is open', 'open', { run: { status: 'Running', failure: null }, steps }],
+    ['ended last', 'last', { run: { status: 'Succeeded', failure: null }, steps }],
+    ['is none where none began', undefined, { run: { status: 'Running', failure: null }, steps: steps.slice(-1) }],
+  ])('%s', (_, telling, outline) => {
+    expect(tellingStepOf(outline)).toBe(telling);
   });
 });
 

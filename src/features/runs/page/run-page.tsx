@@ -15,6 +15,7 @@ import { lastPollText } from './explain.ts';
 import { RetryButton, RunActions, SignalButton } from './run-actions.tsx';
 import { RUN_VIEWS } from './run-views.tsx';
 import { StepPanel } from './step-panel.tsx';
+import { tellingStepOf } from './step-state.ts';
 import { useRunOutline } from './use-run.ts';
 
 const VIEWS = [
@@ -52,9 +53,8 @@ function RunContent({ outline, refresh }: RunContentProps) {
   const [query, changeQuery] = useQuery();
   const view = VIEWS.find(({ value }) => value === query.get('view'))?.value ?? 'graph';
   const [isClosed, setClosed] = useState(false);
-  // What failed is what people come for.
-  const failed = isClosed || view === 'input' ? undefined : failedStepOf(outline);
-  const selected = query.get('step') ?? failed;
+  const telling = isClosed || view === 'input' ? undefined : tellingStepOf(outline);
+  const selected = query.get('step') ?? telling;
   const select = (stepKey: string | undefined) => {
     setClosed(stepKey === undefined);
     changeQuery({ step: stepKey });
@@ -89,11 +89,6 @@ function RunContent({ outline, refresh }: RunContentProps) {
       </div>
     </>
   );
-}
-
-/** The step that made a run fail; undefined where none did, or where the run was only stopped. */
-function failedStepOf({ run: { status, failure } }: Api['RunOutline']): string | undefined {
-  return status === 'Failed' && failure !== null && !failure.handled ? failure.stepKey : undefined;
 }
 
 function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunOutline'] }) {

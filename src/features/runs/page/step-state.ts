@@ -37,6 +37,21 @@ export function stepState({ status, signalName, dueAt, attempts }: StepTimes): S
   return { kind: 'wait', until: dueAt };
 }
 
+interface TellingOutline {
+  readonly run: Pick<Api['Run'], 'status' | 'failure'>;
+  readonly steps: readonly Pick<Api['StepOutline'], 'stepKey' | 'startedAt' | 'completedAt'>[];
+}
+
+/** The step that people come for: what made the run fail, else where the run is now, else what ended last. */
+export function tellingStepOf({ run: { status, failure }, steps }: TellingOutline): string | undefined {
+  if (status === 'Failed' && failure !== null && !failure.handled) return failure.stepKey;
+  const begun = steps.filter(({ startedAt }) => startedAt !== null);
+  const now = status === 'Running' ? begun.find(({ completedAt }) => completedAt === null) : undefined;
+  const endOf = ({ completedAt }: (typeof begun)[number]) => Date.parse(completedAt ?? '');
+  const ended = begun.filter(({ completedAt }) => completedAt !== null);
+  return (now ?? ended.sort((one, other) => endOf(one) - endOf(other)).at(-1))?.stepKey;
+}
+
 /** The state in one or two words. */
 function stateText(state: StepState): string {
   switch (state.kind) {
