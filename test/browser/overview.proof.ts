@@ -11,8 +11,10 @@ describeInBrowser('the overview', () => {
     expect(await hindrances(page)).toEqual([]);
     await page.getByRole('button', { name: 'Live', exact: true }).waitFor();
     expect(await deliver(service().url)).toBe(200);
-    await page.getByRole('img', { name: 'Deliveries over the last 24 hours: 1 accepted, 0 failed a gate' }).waitFor();
-    await page.getByRole('img', { name: 'Runs over the last 24 hours: 1 succeeded' }).waitFor();
+    await page
+      .getByRole('img', { name: 'Deliveries over the time since the first event: 1 accepted, 0 failed a gate' })
+      .waitFor();
+    await page.getByRole('img', { name: 'Runs over the time since the first event: 1 succeeded' }).waitFor();
     await page.getByText('npx @sluicehq/sluice send').waitFor({ state: 'detached' });
   });
 
@@ -26,9 +28,9 @@ describeInBrowser('the overview', () => {
 
   it('keeps the window of its charts in the address', async () => {
     const page = await open('/flows?window=30d');
-    await page.getByRole('img', { name: /^Deliveries over the last 30 days/ }).waitFor();
+    await page.getByRole('button', { name: '30 d', pressed: true }).waitFor();
     await page.getByRole('button', { name: '7 d' }).click();
-    await page.getByRole('img', { name: /^Deliveries over the last 7 days/ }).waitFor();
+    await page.getByRole('button', { name: '7 d', pressed: true }).waitFor();
     expect(new URL(page.url()).search).toBe('?window=7d');
   });
 

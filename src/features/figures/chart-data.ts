@@ -5,6 +5,8 @@ export interface ChartWindow {
   readonly back: { readonly hours: number } | { readonly since: string; readonly until: string };
   /** "the last 24 hours", to end a sentence with. */
   readonly name: string;
+  /** It begins with the hour of the first event of all, and what is empty before that is not shown. */
+  readonly isFromFirst?: true;
 }
 
 const DAY: ChartWindow = { bucket: 'hour', back: { hours: 24 }, name: 'the last 24 hours' };
@@ -49,6 +51,31 @@ export function windowOfSpan(span: { since: string; until: string }, now: number
   const bucket = to - from <= MOST.minute ? 'minute' : to - from <= MOST.hour ? 'hour' : 'day';
   const first = Math.max(from, to - MOST[bucket]);
   return { bucket, back: { since: isoOf(first), until: until === undefined ? '' : isoOf(to) }, name };
+}
+
+/** The part of a window in which anything can have happened: a service of 20 minutes has no day to show. */
+export function sinceFirst(window: ChartWindow, firstAt: string | null, now: number): ChartWindow {
+  const first = firstAt === null ? Number.NEGATIVE_INFINITY : Date.parse(firstAt);
+  if (!('hours' in window.back) || first <= now - window.back.hours * HOUR_MS) return window;
+  const bucket = now - first <= MOST.minute ? 'minute' : now - first <= MOST.hour ? 'hour' : 'day';
+  return {
+    bucket,
+    back: { since: isoOf(first), until: '' },
+    name: 'the time since the first event',
+    isFromFirst: true,
+  };
+}
+
+/** Bars that are few are shown with some of the emptiness before. */
+const LEAST_BARS = 15;
+
+/** The bars of such a window from the first that is not empty. */
+export function fromFirst<Bar extends { readonly total: number }>(
+  { isFromFirst }: ChartWindow,
+  bars: readonly Bar[],
+): readonly Bar[] {
+  const first = bars.findIndex((bar) => bar.total > 0);
+  return isFromFirst && first > 0 ? bars.slice(Math.min(first, Math.max(0, bars.length - LEAST_BARS))) : bars;
 }
 
 /** ISO 8601 or milliseconds, as the API takes times. */

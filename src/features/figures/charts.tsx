@@ -16,6 +16,7 @@ import {
   type ChartWindow,
   COUNT_STEPS,
   countText,
+  fromFirst,
   stack,
   stepOf,
   timeOf,
@@ -93,7 +94,8 @@ export function DeliveryBars({ window, filter, ...shared }: BarsProps) {
   );
   return (
     <Loaded of={times} lines={shared.isLow === true ? 3 : 6}>
-      {({ buckets, bucket }) => {
+      {({ buckets: all, bucket }) => {
+        const buckets = fromFirst(window, all);
         const accepted = buckets.map((each) => each.accepted);
         const failed = buckets.map((each) => each.rejected);
         return (
@@ -120,7 +122,8 @@ export function RunBars({ window, filter, ...shared }: BarsProps) {
   );
   return (
     <Loaded of={times} lines={shared.isLow === true ? 3 : 6}>
-      {({ buckets, bucket }) => {
+      {({ buckets: all, bucket }) => {
+        const buckets = fromFirst(window, all);
         const succeeded = buckets.map((each) => each.succeeded);
         const failed = buckets.map((each) => each.failed);
         const running = buckets.map((each) => each.running);

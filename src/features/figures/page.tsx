@@ -1,4 +1,4 @@
-import { lists } from '../../dashboard/web/address.ts';
+import { lists, withQuery } from '../../dashboard/web/address.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { Segments } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
@@ -6,7 +6,7 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { words } from '../../dashboard/web/words.ts';
-import { reasonCounts, WINDOWS, windowOf } from './chart-data.ts';
+import { askedOf, reasonCounts, sinceFirst, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
 import type { FigureAnswers } from './service.ts';
 
@@ -24,7 +24,17 @@ function WindowChoice() {
 
 function ChosenCharts() {
   const [query] = useQuery();
-  return <Charts window={windowOf(query.get('window')).window} />;
+  const { window } = windowOf(query.get('window'));
+  // The first chart asks the same and shares the answer, unless the window turns out to be longer than the service is old.
+  const times = useResource<FigureAnswers['DeliveryTimes']>(withQuery('/webhooks/timeseries', askedOf(window, false)), {
+    refreshOn: ['delivery.received', 'run.started'],
+    keepPrevious: true,
+  });
+  return (
+    <Loaded of={times} lines={6}>
+      {({ firstAt }) => <Charts window={sinceFirst(window, firstAt, Date.now())} />}
+    </Loaded>
+  );
 }
 
 function ReasonsPanel() {

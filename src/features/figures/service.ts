@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { field, isoTime } from '../../dashboard/answer.ts';
+import { field, isoTime, isoTimeOrNull } from '../../dashboard/answer.ts';
 import { BUILT_IN, LOOK_BACK_HOURS, parameter, SPAN } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
@@ -101,6 +101,10 @@ const deliveryTimeseriesSchema = z.object({
       total: field.integer(),
     }),
   ),
+  firstAt: field
+    .time()
+    .nullable()
+    .describe('The hour of the first delivery or run of all that are counted, whatever the filter; null before it.'),
 });
 
 /** What these operations answer. */
@@ -246,11 +250,16 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, services) => {
         ...deliveryFilter(filter, request, services),
         ...range,
       });
+      const { flowIds } = limitOf(request, services);
+      const own = store.of(figuresStore);
+      const firsts = await Promise.all([own.firstDeliveryHour(flowIds), own.firstRunHour(flowIds)]);
+      const first = Math.min(...firsts.map((at) => at ?? Number.POSITIVE_INFINITY));
       return {
         bucket,
         since: isoTime(range.since),
         until: isoTime(range.until),
         flowId: flowId ?? null,
+        firstAt: isoTimeOrNull(Number.isFinite(first) ? first : null),
         buckets: fillBuckets(range, counted, (timestamp, found) => {
           const { accepted, rejected } = found ?? { accepted: 0, rejected: 0 };
           return { timestamp, accepted, rejected, total: accepted + rejected };

@@ -198,9 +198,28 @@ function* deliveryTimeseries(port: Port, query: DeliveryFilter & BucketRange): D
     ) AS own GROUP BY 1 ORDER BY 1`);
 }
 
+/** Of the flows that are given, or of all; null where there was none. */
+function* firstHour(port: Port, counts: Query, flowIds: readonly string[] | undefined): Decision<number | null> {
+  const row = yield* port.get<{ hour: number | null }>(
+    sql`SELECT min(hour) AS hour FROM ${counts} ${where([filter.among('flow_id', flowIds)])}`,
+  );
+  return row?.hour == null ? null : row.hour * HOUR_MS;
+}
+
 export const figuresStore = storePart({
   name: 'figures',
   verbs: {
+    /** The hour of the first delivery that is counted, milliseconds since the Unix epoch; counts outlive the records. */
+    firstDeliveryHour: {
+      access: 'log',
+      decide: (port: Port, flowIds: readonly string[] | undefined) =>
+        firstHour(port, sql`sluice.delivery_hours`, flowIds),
+    },
+    /** The same of runs. */
+    firstRunHour: {
+      access: 'read',
+      decide: (port: Port, flowIds: readonly string[] | undefined) => firstHour(port, sql`sluice.run_starts`, flowIds),
+    },
     /**
      * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
      * because the filter is finer, those are counted that a list with the filter has.

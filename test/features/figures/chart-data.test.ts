@@ -8,7 +8,9 @@ import {
   type ChartSeries,
   COUNT_STEPS,
   countText,
+  fromFirst,
   reasonCounts,
+  sinceFirst,
   stack,
   stepOf,
   total,
@@ -30,6 +32,35 @@ describe('the axis of counts', () => {
   it('is wide enough for its longest text', () => {
     expect([null, ['0', '50'], ['0', '150,000']].map(axisWidth)).toEqual([40, 40, 59]);
     expect(axisWidth(['100,000', null])).toBe(axisWidth(['100,000']));
+  });
+});
+
+describe('a window', () => {
+  const now = Date.parse('2026-03-01T12:40:00Z');
+  const { window } = windowOf('24h');
+
+  it('begins with the first event of a service that is younger, in bars that fit', () => {
+    const since = (firstAt: string | null) => sinceFirst(window, firstAt, now);
+    expect(since('2026-03-01T12:00:00Z')).toMatchObject({
+      bucket: 'minute',
+      back: { since: '2026-03-01T12:00:00.000Z', until: '' },
+    });
+    expect(since('2026-02-28T20:00:00Z')).toMatchObject({ bucket: 'hour', isFromFirst: true });
+    expect(since('2026-02-28T12:00:00Z')).toBe(window);
+    expect(since(null)).toBe(window);
+  });
+
+  it('from the first event on shows nothing before, but 15 bars at least', () => {
+    const bars = [...Array.from({ length: 30 }, () => 0), 1, ...Array.from({ length: 19 }, () => 0)];
+    const shown = (given: object, totals: number[]) =>
+      fromFirst(
+        { ...window, ...given },
+        totals.map((total) => ({ total })),
+      ).length;
+    expect(shown({ isFromFirst: true }, bars)).toBe(20);
+    expect(shown({ isFromFirst: true }, bars.slice(0, 33))).toBe(15);
+    expect(shown({ isFromFirst: true }, [0, 0])).toBe(2);
+    expect(shown({}, bars)).toBe(50);
   });
 });
 

@@ -16,6 +16,7 @@ describe('deliveries over time', () => {
       since: '2026-11-21T11:00:00.000Z',
       until: '2026-11-21T14:00:00.000Z',
       flowId: null,
+      firstAt: '2026-11-21T12:00:00.000Z',
       buckets: [
         { timestamp: '2026-11-21T11:00:00.000Z', accepted: 0, rejected: 0, total: 0 },
         { timestamp: '2026-11-21T12:00:00.000Z', accepted: 1, rejected: 1, total: 2 },
