@@ -17,6 +17,7 @@ import { storeKeys } from './store/store-keys.ts';
 import { openStoreOf } from './store-of-settings.ts';
 import { logEvent } from './telemetry/events.ts';
 import { createMetrics } from './telemetry/metrics.ts';
+import { limitFaults } from './telemetry/service-log.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
 import { createLearnedKeys } from './webhooks/learned-keys.ts';
@@ -47,7 +48,7 @@ function untilBack<Value>(work: () => Promise<Value>, { onAway }: Pick<AppOption
 async function build(options: AppOptions): Promise<SluiceApp> {
   const { extensions: given = {}, environment = {}, folder = process.cwd() } = options;
   const settings = readSettings(environment, options.settings);
-  const logger = options.logger ?? pino({ level: settings.logLevel });
+  const logger = options.logger ?? pino({ level: settings.logLevel, hooks: limitFaults() });
   const clock = clockOf(options, logger);
   const learnedKeys = createLearnedKeys(clock);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);

@@ -11,7 +11,7 @@ import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
-import { levelOfRetry, untilStored } from './errors.ts';
+import { untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
@@ -134,7 +134,7 @@ function persistUnless(isLeaving: () => boolean, logger: Logger): Persist {
   return (work) =>
     untilStored(work, (error) => {
       if (error.isForGood || isLeaving()) return false;
-      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the start waits for the store; trying again');
+      logger.warn({ err: error }, 'the start waits for the store; trying again');
       return true;
     });
 }
@@ -207,6 +207,7 @@ function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts
   const { isTrustedPeer } = clientAddressReader(settings);
   return watchConnections(fastify.server, {
     isShared: thisMachineOr(isTrustedPeer),
-    onRefused: (address) => logger.warn({ address }, 'too many open sockets from one address; refusing more'),
+    onRefused: (address) =>
+      logger.warn({ cause: `sockets of ${address}`, address }, 'too many open sockets from one address; refusing more'),
   });
 }

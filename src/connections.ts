@@ -1,7 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import type { Clock } from './model/clock.ts';
 import { INERT_HEADERS } from './model/inert-content.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts';
@@ -68,28 +67,15 @@ export function answerExpectations(server: Server, onUnreadable: OnUnreadable): 
   });
 }
 
-const TELL_AGAIN_MS = 60_000;
-
-/** Counts such requests, and logs them once a minute at most. */
-export function unreadableNotes({ clock, logger, metrics }: UnreadableServices): OnUnreadable {
-  let toldAt = Number.NEGATIVE_INFINITY;
-  let requests = 0;
+/** Counts such requests, and tells of them. */
+export function unreadableNotes({ logger, metrics }: UnreadableServices): OnUnreadable {
   return (statusCode, address) => {
     metrics.requestsUnreadable.inc({ status: String(statusCode) });
-    requests += 1;
-    const now = clock.monotonic();
-    if (now - toldAt < TELL_AGAIN_MS) return;
-    logger.warn(
-      { requests, statusCode, address },
-      'requests that cannot be read were refused; this is the last of them',
-    );
-    toldAt = now;
-    requests = 0;
+    logger.warn({ cause: 'unreadable_request', statusCode, address }, 'a request that cannot be read was refused');
   };
 }
 
 interface UnreadableServices {
-  readonly clock: Pick<Clock, 'monotonic'>;
   readonly logger: Pick<Logger, 'warn'>;
   readonly metrics: Pick<Metrics, 'requestsUnreadable'>;
 }

@@ -10,15 +10,13 @@ import { DELIVERY_HEADER } from './webhooks/answers.ts';
 
 /** Answers HTTP for a start that has no database yet. */
 export interface EarlyAnswers {
-  /** Says why the start waits: at once, and every 30 s from then on. Listens from the first time on. */
+  /** Says why the start waits. Listens from the first time on. */
   tell(error: Error): Promise<void>;
   /** Says that the schema of the database is being changed. */
   migrating(names: readonly string[]): Promise<void>;
   /** Frees the port for the service. */
   close(): Promise<void>;
 }
-
-const TOLD_EVERY_MS = 30_000;
 
 /**
  * A start that waits for its database is alive, so that its supervisor lets it wait, but takes nothing. Only what can be
@@ -32,16 +30,12 @@ export function createEarlyAnswers({ settings, logger }: { settings: Settings; l
     unready = why;
     server ??= await listen(settings, (request, response) => answer(request, response, { ...unready, logger }));
   };
-  let toldAt = Number.NEGATIVE_INFINITY;
   return {
     async tell(error) {
       await begin(AWAY);
-      const now = performance.now();
-      if (now - toldAt < TOLD_EVERY_MS) return;
-      toldAt = now;
       const { variable, place } = maskedPlace(settings);
       logger.warn(
-        { waitedMs: Math.round(now - beganAt) },
+        { cause: 'database_away', waitedMs: Math.round(performance.now() - beganAt) },
         `waiting for the database at ${place} (${variable}): ${error.message}; deliveries get 503 until it answers`,
       );
     },
@@ -62,7 +56,10 @@ export function createEarlyAnswers({ settings, logger }: { settings: Settings; l
 
 async function listen({ host, port }: Settings, answer: RequestListener): Promise<Server> {
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 30_000 }, answer);
-  server.on('clientError', answerUnreadable);
+  server.on(
+    'clientError',
+    answerUnreadable(() => {}),
+  );
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
@@ -88,7 +85,8 @@ function answer(
 ): void {
   const path = request.url?.split('?')[0];
   const deliveryId = path?.startsWith('/flows/api/webhook/') === true ? randomUUID() : undefined;
-  if (deliveryId !== undefined) logger.info({ deliveryId, ...unready }, 'a delivery got 503: the service is starting');
+  if (deliveryId !== undefined)
+    logger.warn({ cause: 'starting', deliveryId, ...unready }, 'a delivery got 503: the service is starting');
   const isLive = request.method === 'GET' && path === '/health/live';
   // A delivery's reason is one of a closed list, which has nothing of migrations.
   const why = path === '/health/ready' ? unready : AWAY;

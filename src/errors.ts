@@ -5,7 +5,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 export class StoreUnavailableError extends Error {
   /** No later call of this process will succeed either. */
   readonly isForGood: boolean;
-  /** The database is away. The store says in the log when it goes and when it is back, so that no caller has to. */
+  /** The database is away. The store says in the log when it goes and when it is back; what fails meanwhile is logged at debug. */
   readonly isAway: boolean;
   constructor(
     message: string,
@@ -49,11 +49,6 @@ export async function untilStored<Value>(
     }
     await wait(TRY_AGAIN_MS);
   }
-}
-
-/** The level to log a failed try at that is made again: an outage is said once, and not by everything that tries. */
-export function levelOfRetry<Level extends string>(error: unknown, level: Level): Level | 'debug' {
-  return error instanceof StoreUnavailableError && error.isAway ? 'debug' : level;
 }
 
 /** A manifest folder that cannot be served; `lines` has one line per mistake. */
@@ -154,7 +149,7 @@ export function errorHandler(
     return send(reply, { statusCode: 503, message: error.message, reason: 'clock_offset' });
   }
   if (error instanceof StoreUnavailableError) {
-    request.log[levelOfRetry(error, 'error')]({ err: error }, 'the store is unavailable');
+    request.log.error({ err: error }, 'the store is unavailable');
     return send(reply, {
       statusCode: 503,
       message: 'The store is unavailable; try again',

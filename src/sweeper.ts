@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { levelOfRetry, StoreUnavailableError } from './errors.ts';
+import { StoreUnavailableError } from './errors.ts';
 import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from './model/clock.ts';
 
 /** Deletes old rows in the background. */
@@ -42,7 +42,7 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
   };
   const sweepOnce = () => {
     sweeping ??= sweep(inChunks)
-      .catch((error: unknown) => logger[levelOfRetry(error, 'warn')]({ err: error }, failure))
+      .catch((error: unknown) => logger.warn({ err: error }, failure))
       .finally(() => {
         sweeping = undefined;
       });

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
@@ -64,10 +63,7 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
     const releasing = releaseAll(flowId)
       .catch((error: unknown) => {
         // They stay held, in order: nothing is lost by trying again.
-        logger[levelOfRetry(error, 'error')](
-          { err: error, flowId },
-          'held deliveries could not be released; trying again',
-        );
+        logger.error({ err: error, flowId }, 'held deliveries could not be released; trying again');
         retries.set(flowId, setTimeout(() => release(flowId), RETRY_MS).unref());
       })
       .finally(() => releases.delete(flowId));

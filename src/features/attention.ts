@@ -1,5 +1,6 @@
 import { alertsAttention } from './alerts/attention.ts';
 import { deliveriesAttention } from './deliveries/attention.ts';
+import { doctorAttention } from './doctor/attention.ts';
 import { driftAttention } from './drift/attention.ts';
 import { flowsAttention } from './flows/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
@@ -27,4 +28,5 @@ export const attentionKinds = [
   flowsAttention,
   deliveriesAttention,
   runsAttention,
+  doctorAttention,
 ];

@@ -11,6 +11,7 @@ import { bulk } from './bulk/service.ts';
 import { consumers } from './consumers/service.ts';
 import { deliveries } from './deliveries/service.ts';
 import { deploys } from './deploys/service.ts';
+import { doctor } from './doctor/service.ts';
 import { drift } from './drift/service.ts';
 import { evidence } from './evidence/service.ts';
 import { figures } from './figures/service.ts';
@@ -60,4 +61,5 @@ export const serviceParts: readonly ServicePart[] = [
   respond,
   apiDocs,
   approvals,
+  doctor,
 ];

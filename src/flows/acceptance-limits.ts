@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
+import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Acceptance, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -139,7 +139,7 @@ function createCount({ store, clock, logger, metrics, maxDueSteps = MAX_DUE_STEP
     try {
       await measure();
     } catch (error) {
-      logger[levelOfRetry(error, 'warn')]({ err: error }, 'due steps could not be counted; trying again');
+      logger.warn({ err: error }, 'due steps could not be counted; trying again');
     }
     if (isActive) countIn(Math.max(COUNT_EVERY_MS, (clock.monotonic() - startedAt) / SHARE));
   };

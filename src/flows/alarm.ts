@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 
 /** Has the store asked for what is due, as soon as it is due; one question at a time. */
@@ -77,7 +76,7 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
           clearTimeout(timer?.handle);
           timer = undefined;
           if (isActive) sleep(ms, clock.now(), true);
-          logger[levelOfRetry(error, 'error')]({ err: error, waitMs: ms }, failure);
+          logger.error({ err: error, waitMs: ms }, failure);
           throw error;
         },
       )

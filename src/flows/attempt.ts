@@ -1,6 +1,6 @@
 import { type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { Logger } from 'pino';
-import { levelOfRetry, StoreUnavailableError } from '../errors.ts';
+import { StoreUnavailableError } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { STOP_ERRORS } from '../model/run.ts';
 import { tokenOf } from '../model/runtime-keys.ts';
@@ -276,10 +276,7 @@ async function withStore<T>(lease: Lease, services: AttemptServices, call: () =>
       failingSince ??= clock.monotonic();
       const waitMs = backoffMs(STORE_BACKOFF, failures, random);
       if (!lease.aborted && !isRefused) {
-        logger[levelOfRetry(error, 'error')](
-          { err: error, runId, stepKey, waitMs },
-          'the store failed while a step runs; trying again',
-        );
+        logger.error({ err: error, runId, stepKey, waitMs }, 'the store failed while a step runs; trying again');
         await pause(waitMs, lease.signal);
       }
       if (lease.aborted || isRefused) throw error;

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import type { BegunAttempt, Store } from '../store/store.ts';
 
 /** Writes the attempts of steps that run for more than 20 ms; all others are written with their outcomes. */
@@ -49,10 +48,7 @@ export function createBeginnings({
       await store.beginAttempts({ attempts: attempts.map(toBegunAttempt) });
     } catch (error) {
       // Without the row a death of the process in this attempt does not count, and nothing else is lost.
-      logger[levelOfRetry(error, 'warn')](
-        { err: error, steps: attempts.length },
-        'running steps could not be marked as begun; trying again',
-      );
+      logger.warn({ err: error, steps: attempts.length }, 'running steps could not be marked as begun; trying again');
       for (const attempt of attempts) older.add(attempt);
       waitMs = RETRY_MS;
     }

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import type { Change, FlowChange } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { RefreshFlow } from './engine.ts';
@@ -46,10 +45,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
       try {
         await readAgain(change);
       } catch (error) {
-        logger[levelOfRetry(error, 'warn')](
-          { err: error, ...change },
-          'changes of another process could not be read; trying again',
-        );
+        logger.warn({ err: error, ...change }, 'changes of another process could not be read; trying again');
         failed.set(name, change);
         retry ??= setTimeout(tryAgain, RETRY_MS).unref();
       }

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { BeatAnswer, LostLeases, Store } from '../store/store.ts';
@@ -127,10 +126,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
       () => next(BEAT_MS),
       (error: unknown) => {
         hasFailed = true;
-        logger[levelOfRetry(error, 'warn')](
-          { err: error },
-          'the heartbeat of this process could not be stored; trying again',
-        );
+        logger.warn({ err: error }, 'the heartbeat of this process could not be stored; trying again');
         next(RETRY_MS);
       },
     );

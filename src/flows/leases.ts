@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import type { Clock } from '../model/clock.ts';
 import { Places } from '../model/places.ts';
 import { STOP_ERRORS } from '../model/run.ts';
@@ -141,10 +140,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   const renewAndLog = () => {
     renewing ??= renew()
       .catch((error: unknown) => {
-        logger[levelOfRetry(error, 'warn')](
-          { err: error },
-          'leases of running steps could not be renewed; trying again',
-        );
+        logger.warn({ err: error }, 'leases of running steps could not be renewed; trying again');
       })
       .finally(() => {
         renewing = undefined;
@@ -232,10 +228,7 @@ function createReturns({ store, clock, logger }: LeaseServices) {
       await store.returnLeases({ tokens, at: clock.now(), dueAt });
       return true;
     } catch (error) {
-      logger[levelOfRetry(error, 'warn')](
-        { err: error, steps: given.length },
-        'steps that got no slot could not be released; trying again',
-      );
+      logger.warn({ err: error, steps: given.length }, 'steps that got no slot could not be released; trying again');
       return false;
     }
   };

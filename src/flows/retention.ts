@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import { type Clock, DAY_MS, deletionGuard, MINUTE_MS, type ServiceClock } from '../model/clock.ts';
 import type { RevisionPlace, Store } from '../store/store.ts';
 import { createSweeper, type InChunks, SWEEP_EVERY_MS, type Sweeper } from '../sweeper.ts';
@@ -38,9 +37,7 @@ export function createHousekeeping(services: HousekeepingServices): Housekeeping
   };
   const beginUnless = (everyMs: number) => {
     beginning ??= begin(everyMs)
-      .catch((error: unknown) =>
-        logger[levelOfRetry(error, 'warn')]({ err: error }, 'old data could not be removed; trying again'),
-      )
+      .catch((error: unknown) => logger.warn({ err: error }, 'old data could not be removed; trying again'))
       .finally(() => {
         beginning = undefined;
       });

@@ -19,8 +19,6 @@ const KERNEL = {
   trigger_not_enforced: 'warning',
   key_set_changed: 'info',
   preset_doubtful: 'warning',
-  disk_low: 'error',
-  database_large: 'info',
 } as const satisfies AttentionKinds;
 
 type Given = typeof KERNEL | (typeof attentionKinds)[number];

@@ -1,4 +1,14 @@
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
@@ -26,3 +36,22 @@ export function writeWhole(path: string, text: string): void {
   renameSync(unfinished, path);
   flushFolder(dirname(path));
 }
+
+const { R_OK, W_OK, X_OK } = constants;
+
+/** Why this account may not read and write a file or a folder, and what to do; undefined where it may, or there is none. */
+export function accessProblem(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return undefined;
+  try {
+    accessSync(path, found.isDirectory() ? R_OK | W_OK | X_OK : R_OK | W_OK);
+    return undefined;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'EROFS') return `${path} is on a file system that is mounted read-only`;
+  }
+  const [uid, gid] = [process.geteuid?.(), process.getegid?.()];
+  const cure = found.uid === uid ? `chmod u+rwX ${path}` : `chown ${uid}:${gid} ${path}`;
+  return `${path} belongs to ${account(found.uid)} and Sluice runs as ${account(uid)}, which may not read and write it: ${cure}`;
+}
+
+const account = (uid: number | undefined) => (uid === 0 ? 'root' : `the account ${uid}`);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { StoreUnavailableError } from '../errors.ts';
-import { writeWhole } from './durable-files.ts';
+import { accessProblem, writeWhole } from './durable-files.ts';
 import { type BodySealer, bodySealer, MADE_KEY, newKey } from './sealed-body.ts';
 
 /** The keys of one database. */
@@ -59,7 +59,10 @@ function readKey(path: string): string | undefined {
 
 function unusable(path: string, what: 'read' | 'written', error: unknown): StoreUnavailableError {
   const { code = 'unknown reason' } = error as NodeJS.ErrnoException;
-  return new StoreUnavailableError(`${path}: cannot be ${what}: ${code}`, { isForGood: true, cause: error });
+  return new StoreUnavailableError(`${path}: cannot be ${what}: ${accessProblem(path) ?? code}`, {
+    isForGood: true,
+    cause: error,
+  });
 }
 
 /** The process that makes it has the database for itself, and no start can use a part of a key. */

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import { answerOf } from '../model/answer.ts';
 import type { Clock } from '../model/clock.ts';
 import { greediestBut } from '../model/greediest.ts';
@@ -133,7 +132,7 @@ export function createFlowAnswers(
       look()
         .catch((error: unknown) => {
           // The run is committed: who sent it gets the fixed answer if the store does not come back in time.
-          logger[levelOfRetry(error, 'warn')]({ err: error, runId: asked.runId }, 'an answer could not be read');
+          logger.warn({ err: error, runId: asked.runId }, 'an answer could not be read');
         })
         .finally(() => {
           isLooking = false;
@@ -215,7 +214,8 @@ function createUnfitAnswers({ clock, logger }: Pick<AnswerServices, 'clock' | 'l
       unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
       const [oldest] = unfit.keys();
       if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
-      logger.warn({ flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
+      const cause = `no answer of ${name} ${stepKey}`;
+      logger.warn({ cause, flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
     },
     since: (since: number) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
   };

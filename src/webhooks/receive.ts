@@ -139,7 +139,11 @@ export function receiver(services: ReceiverServices): Receiver {
     overloaded() {
       const deliveryId = services.newId();
       services.metrics.webhookRejected.inc({ flow: 'none', reason: 'store_unavailable' });
-      services.logger.warn({ deliveryId }, 'a delivery was not read: the bodies in flight leave no memory for it');
+      const cause = 'bodies_in_flight';
+      services.logger.warn(
+        { cause, deliveryId },
+        'a delivery was not read: the bodies in flight leave no memory for it',
+      );
       return { ...refused('store_unavailable'), deliveryId };
     },
   };

@@ -1,6 +1,5 @@
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../errors.ts';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
 import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
@@ -206,10 +205,7 @@ export async function endWithoutRun(
 
 /** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
 export function notStored(reception: Reception, error: unknown, services: OutcomeServices): WebhookAnswer {
-  services.logger[levelOfRetry(error, 'error')](
-    { err: error, deliveryId: reception.delivery.id },
-    'a delivery could not be stored',
-  );
+  services.logger.error({ err: error, deliveryId: reception.delivery.id }, 'a delivery could not be stored');
   const judgement = refusedFor(reception.judgement, 'store_unavailable');
   reportDelivery({ ...reception, judgement }, null, services);
   return { ...refused('store_unavailable'), deliveryId: reception.delivery.id };

@@ -254,7 +254,7 @@ describe('what needs a look', () => {
     ],
     [
       'a disk with less room than the database takes',
-      { storage: { fileBytes: 3 * GIB, walBytes: 2 * GIB, freeBytes: 4 * GIB, oldestNonceEnd: null } },
+      { storage: { fileBytes: 4.9 * GIB, walBytes: 0.1 * GIB, freeBytes: 4 * GIB, oldestNonceEnd: null } },
       [
         {
           kind: 'disk_low',
@@ -268,6 +268,18 @@ describe('what needs a look', () => {
       'no disk with room enough',
       { storage: { fileBytes: GIB, walBytes: 0, freeBytes: GIB, oldestNonceEnd: null } },
       [],
+    ],
+    [
+      'a write-ahead log that a reader holds back',
+      { storage: { fileBytes: GIB, walBytes: GIB / 2, freeBytes: 9 * GIB, oldestNonceEnd: null } },
+      [
+        {
+          kind: 'log_held_back',
+          severity: 'warning',
+          message: expect.stringContaining('takes 0.5 GiB and cannot be cut'),
+          link: '/metrics',
+        },
+      ],
     ],
     [
       'a large database, of which PostgreSQL does not say how much more fits',

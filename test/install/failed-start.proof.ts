@@ -14,7 +14,11 @@ const TOKEN = 'a-token-that-is-long-enough-to-be-one';
 /** Processes are started here, on machines that have other things to do. */
 const TIME_LIMIT_MS = 60_000;
 
-async function start(environment: Record<string, string>, prepare?: (folder: string) => Promise<void>) {
+async function start(
+  environment: Record<string, string>,
+  prepare?: (folder: string) => Promise<void>,
+  account: { readonly uid?: number; readonly gid?: number } = {},
+) {
   const workspace = await createWorkspace();
   onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
@@ -23,6 +27,7 @@ async function start(environment: Record<string, string>, prepare?: (folder: str
     cwd: workspace.folder,
     env: { PATH: process.env.PATH ?? '', SLUICE_PORT: '0', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...account,
   });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
   return { code, stdout, stderr, folder: workspace.folder };
@@ -68,6 +73,21 @@ describe('a start that cannot have what its settings name says in one line what 
     const { code, stderr } = await start({ SLUICE_DATABASE_URL: `sqlite:${path}` });
     expect(stderr).toMatch(/^the database \S+\/sluice\.db cannot be opened: EACCES.*\n$/);
     expect(stderr).toContain('the account that runs Sluice must be able to write this file and its folder');
+    expect(code).toBe(1);
+  });
+
+  it('where the database belongs to another account, or is closed to its own', async () => {
+    const isRoot = process.getuid?.() === 0;
+    const prepare = async (folder: string) => {
+      if (isRoot) await chmod(folder, 0o755);
+      await mkdir(join(folder, 'data'));
+      await writeFile(join(folder, 'data/sluice.db'), '');
+      await chmod(join(folder, 'data'), isRoot ? 0o755 : 0o500);
+    };
+    const { code, stderr } = await start({}, prepare, isRoot ? { uid: 65_534, gid: 65_534 } : {});
+    expect(stderr).toMatch(
+      /^the database \S+ cannot be opened: .*; (\S+) belongs to (root|the account \d+) and Sluice runs as the account \d+, which may not read and write it: (chown \d+:\d+|chmod u\+rwX) \1 \(SLUICE_DATABASE_URL\)\n$/,
+    );
     expect(code).toBe(1);
   });
 

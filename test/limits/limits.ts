@@ -31,6 +31,7 @@ function numberIn(text: string): number | undefined {
 export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
   'what is shown, told or kept is cut there, and refused it is not': [
     'features/alerts/message.ts MOST_CHARACTERS',
+    'telemetry/repeats.ts MOST_CAUSES',
     'commands/check-summary.ts MAX_TEXT',
     'commands/check-summary.ts MAX_ROWS',
     'commands/check-summary.ts MAX_NAME',

@@ -19,7 +19,7 @@ import {
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
 import { failedRuns, slotWaits } from '../attention/runs.ts';
-import { notStored, storageItems } from '../attention/service.ts';
+import { notStored } from '../attention/service.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
@@ -103,11 +103,12 @@ function itemOf(found: Finding): AttentionItem {
   return { ...found, severity, flowId, triggerKey };
 }
 
-const STORE_AWAY = {
-  kind: 'store_unavailable',
-  message: 'The store is not writable. Deliveries get 503 until it is; the log says why',
-  link: '/health/ready',
-} as const satisfies Finding;
+const storeAway = ({ message }: StoreUnavailableError) =>
+  ({
+    kind: 'store_unavailable',
+    message: `The store is not writable: ${message}. Deliveries get 503 until it is`,
+    link: '/health/ready',
+  }) as const satisfies Finding;
 
 /** If the store is unavailable, that is the answer. */
 async function askStore(
@@ -119,7 +120,7 @@ async function askStore(
     return await attentionTo(narrow(situation), services);
   } catch (error) {
     if (!(error instanceof StoreUnavailableError)) throw error;
-    return [itemOf(STORE_AWAY)];
+    return [itemOf(storeAway(error))];
   }
 }
 
@@ -173,7 +174,6 @@ async function listSecretWaits({
 const RULES = [
   failedRuns,
   slotWaits,
-  storageItems,
   ({ flows }: Situation) => closedFlows(flows),
   unreadableFlows,
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),
@@ -182,7 +182,7 @@ const RULES = [
 type Rule = (typeof RULES)[number] | typeof notStored;
 type Given =
   | Awaited<ReturnType<Rule>>[number]['kind']
-  | (typeof STORE_AWAY)['kind']
+  | ReturnType<typeof storeAway>['kind']
   | Exclude<AttentionKind, KernelAttentionKind>;
 
 /** What findings of one kind about one trigger have in common. */

@@ -1,6 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import { type Catalog, startsRuns } from '../../flows/catalog.ts';
 import type { Engine } from '../../flows/engine.ts';
 import type { ManifestRules } from '../../manifest/load.ts';
@@ -215,10 +214,7 @@ class Watch {
         const lasting = concerns.filter((cause) => alerts.targets.some((target) => wants(target, cause)));
         await this.#look({ lasting: lasting.map((cause) => this.#named(cause)), isFull: true });
       } catch (error) {
-        this.#services.logger[levelOfRetry(error, 'warn')](
-          { err: error },
-          'alerts could not be processed; trying again',
-        );
+        this.#services.logger.warn({ err: error }, 'alerts could not be processed; trying again');
       }
     });
   }

@@ -12,6 +12,7 @@ import { ACTIVITY_DAYS } from '../../store/activity-chain.ts';
 import { examineStore } from '../../store/offline.ts';
 import type { DueKind, Examination, ExaminedContents } from '../../store/store.ts';
 import { print } from '../../telemetry/terminal.ts';
+import { LONG_LOG_BYTES } from './attention.ts';
 
 /** What was looked at, and whether somebody should look closer. */
 interface Check {
@@ -73,8 +74,6 @@ function deletedBefore(settings: Settings, now: number): Record<DueKind, number>
   };
 }
 
-/** A log that is longer is not copied into the file: something reads for long, or the service was killed. */
-const LONG_LOG_BYTES = 268_435_456;
 const LARGEST = 5;
 
 function databaseChecks(

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import type { Clock } from '../../model/clock.ts';
 import { serially } from '../../model/serially.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -451,7 +450,7 @@ export class Hosts {
 
   #tell(error: unknown): void {
     const message = 'steps that wait for hosts could not be released; trying again';
-    this.#connected?.logger[levelOfRetry(error, 'warn')]({ err: error }, message);
+    this.#connected?.logger.warn({ err: error }, message);
   }
 }
 

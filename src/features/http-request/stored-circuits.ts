@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import type { Clock } from '../../model/clock.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import { serially } from '../../model/serially.ts';
@@ -47,7 +46,7 @@ export class StoredCircuits {
     } catch (error) {
       // The next look tries again.
       const { logger } = this.#services;
-      logger[levelOfRetry(error, 'warn')]({ err: error }, 'the state of a host could not be stored; trying again');
+      logger.warn({ err: error }, 'the state of a host could not be stored; trying again');
     }
   }
 

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import { InternalFaultError } from '../../flows/load-once.ts';
 import type { Clock } from '../../model/clock.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
@@ -48,10 +47,7 @@ export class StoredPlaces {
   async return(places: readonly HostPlace[]): Promise<void> {
     const { store, logger } = this.#services;
     await store.returnHostPlaces({ owner: store.replica, places }).catch((error: unknown) => {
-      logger[levelOfRetry(error, 'warn')](
-        { err: error },
-        'the end of a request could not be stored; its place is free later',
-      );
+      logger.warn({ err: error }, 'the end of a request could not be stored; its place is free later');
     });
   }
 

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import { valuesOfObjects } from '../../manifest/trigger-objects.ts';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Json } from '../../model/json.ts';
@@ -159,10 +158,7 @@ class LogReconciler implements Reconciler {
     } catch (error) {
       job.dueAt = clock.now() + RETRY_MS;
       if (this.#stopping.signal.aborted || error instanceof LeaseLostError) return;
-      logger[levelOfRetry(error, 'error')](
-        { err: error, ...job.name },
-        'a trigger could not be reconciled; trying again',
-      );
+      logger.error({ err: error, ...job.name }, 'a trigger could not be reconciled; trying again');
     }
   }
 

@@ -1,6 +1,5 @@
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
-import { levelOfRetry } from '../../errors.ts';
 import { readTrigger } from '../../expressions/order-key.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from '../../flows/engine.ts';
@@ -311,10 +310,7 @@ class CronScheduler implements Scheduler {
       await this.sync();
     } catch (error) {
       // The tick stays due: it fires as soon as the store answers again.
-      this.#services.logger[levelOfRetry(error, 'error')](
-        { err: error },
-        'cron triggers could not be fired; trying again',
-      );
+      this.#services.logger.error({ err: error }, 'cron triggers could not be fired; trying again');
       this.#sleepUntil(this.#services.clock.now() + RETRY_MS);
     }
   }

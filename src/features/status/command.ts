@@ -95,10 +95,13 @@ async function readStatus(client: ServiceClient, span: Span): Promise<Status> {
     unlessAway(count(client, '/flows/api/runs/timeseries', span)),
     unlessAway(listFlows(client)),
   ]);
+  const items = attention === null ? null : (attention.body as AttentionItem[]);
+  // Who asks whether it is ready needs no credentials, and is not told the cause.
+  const cause = items?.find(({ kind }) => kind === 'store_unavailable')?.message;
   return {
     isReady,
-    unready: isReady ? null : (body as { readonly message: string }).message,
-    attention: attention === null ? null : (attention.body as AttentionItem[]),
+    unready: isReady ? null : (cause ?? (body as { readonly message: string }).message),
+    attention: items,
     deliveries: deliveries && figuresOf(deliveries, ({ accepted = 0, rejected = 0 }) => ({ accepted, rejected })),
     runs: runs && figuresOf(runs, runCounts),
     books: books === null ? null : (books.body as Status['books']),

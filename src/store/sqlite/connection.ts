@@ -1,7 +1,7 @@
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import { flushFolder } from '../durable-files.ts';
+import { accessProblem, flushFolder } from '../durable-files.ts';
 import { checkHistory } from '../schema-history.ts';
 import { refuseIncomplete } from '../schema-objects.ts';
 import { CountTables, defineCountedViews } from './count-tables.ts';
@@ -69,13 +69,13 @@ function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions
   refuseOtherThanFile(named);
   refuseLostContents(named);
   createPrivately(named);
+  makePrivate(realpathSync(named));
   const db = new SqliteDatabase(named);
   try {
     // Two names of one file, such as a symbolic link, have one lock.
     const file = realpathSync(named);
     const lock = lockFile(file);
     try {
-      makePrivate(file);
       checkSchema(db, migrations);
       if (!isCopied && tablesOf(db).includes(COPY_MARK)) {
         throw new Error('it is an unfinished copy of another one: finish it with `sluice copy`, or remove it');
@@ -278,25 +278,37 @@ export function damageOf(error: unknown, path: string): Error | undefined {
 }
 
 /** What to do about an error of a code. */
-const CURES = [
-  {
-    codes: /^(EACCES|ENOENT|EPERM|EROFS|SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_READONLY)/,
-    cure: 'the account that runs Sluice must be able to write this file and its folder',
-  },
-  { codes: /^(EEXIST|ENOTDIR)$/, cure: 'a file is where its folder should be' },
-  { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: 'make room on its disk' },
+const CURES: readonly { codes: RegExp; cure: string | ((path: string) => string) }[] = [
   { codes: MALFORMED, cure: 'keep the file for a rescue and restore a backup, see docs/recovery.md' },
+  { codes: /^(EACCES|ENOENT|EPERM|EROFS|SQLITE_(CANTOPEN|IOERR|PERM|READONLY))/, cure: whoMayNot },
+  { codes: /^(EEXIST|ENOTDIR)$/, cure: 'a file is where its folder should be' },
+  { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: (path) => `make room on the disk of ${path}` },
 ];
+
+/** Such as after a restore by root. */
+function whoMayNot(path: string): string {
+  // The folder first: where it is closed, nothing in it can be looked at.
+  for (const file of [dirname(path), ...['', '-wal', '-shm', '.lock'].map((suffix) => `${path}${suffix}`)]) {
+    const problem = accessProblem(file);
+    if (problem !== undefined) return problem;
+  }
+  return 'the account that runs Sluice must be able to write this file and its folder, and their disk must work';
+}
 
 function explained<T>(path: string, open: () => T): T {
   try {
     return open();
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    const cure = CURES.find(({ codes }) => codes.test(sqliteCode(error) ?? ''))?.cure;
-    const text = cure === undefined ? reason : `${reason}; ${cure}`;
-    throw new Error(`the database ${path} cannot be opened: ${text}`, { cause: error });
+    throw new Error(`the database ${path} cannot be opened: ${reasonOf(error, path)}`, { cause: error });
   }
+}
+
+/** What an error of the database at a path says, and what to do about it. */
+export function reasonOf(error: unknown, path: string): string {
+  const reason = error instanceof Error ? error.message : String(error);
+  const cure = CURES.find(({ codes }) => codes.test(sqliteCode(error) ?? ''))?.cure;
+  if (cure === undefined) return reason;
+  return `${reason}; ${typeof cure === 'string' ? cure : cure(existsSync(path) ? realpathSync(path) : resolve(path))}`;
 }
 
 /** The code of an error of SQLite or of Node, such as SQLITE_FULL or EACCES. */

@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import type { Database } from 'better-sqlite3';
 import { type Job, prepareBatch, type Settled } from './batch.ts';
-import { damageOf, keepLogInMemory, openReader, openWriter, sqliteCode } from './connection.ts';
+import { damageOf, keepLogInMemory, openReader, openWriter, reasonOf, sqliteCode } from './connection.ts';
 import { keepLogBounded } from './deliveries.ts';
 import type { FileWatch } from './file-watch.ts';
 import {
@@ -111,7 +111,7 @@ function openWriterService(path: string, options: StoreOptions): Service {
     return settled;
   };
   const runBatch = watch === undefined ? runLogged : withWatch(runLogged, watch);
-  const queue = new CallQueue({ runs, runBatch, maxCalls, maxBytes, takeCommitSeconds });
+  const queue = new CallQueue({ path, runs, runBatch, maxCalls, maxBytes, takeCommitSeconds });
   return {
     opened: { isNew, foreign },
     take: (calls, bytes) => queue.take(calls, bytes),
@@ -179,7 +179,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
     tellLost(damage);
     return settled.map((one): Settled => (one.isFulfilled ? one : { isFulfilled: false, error: damage }));
   };
-  const queue = new CallQueue({ runs, runBatch, maxCalls: 1, maxBytes: 0 });
+  const queue = new CallQueue({ path, runs, runBatch, maxCalls: 1, maxBytes: 0 });
   const stopWarming = warmCache(path);
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
@@ -217,6 +217,8 @@ function warmCache(path: string): () => void {
 }
 
 interface CallQueueOptions {
+  /** Of the database. */
+  readonly path: string;
   readonly runs: ReturnType<typeof prepareRuns>;
   readonly runBatch: (jobs: readonly Job[]) => Settled[];
   /** A batch ends after this many calls, or with the call that brings its bodies to this many bytes. */
@@ -279,7 +281,7 @@ class CallQueue {
   #runNext(): void {
     const calls = this.#queue.splice(0, this.#nextLength());
     const settled = this.#options.runBatch(calls.map(({ job }) => job));
-    const answers = calls.map(({ id }, at) => toAnswer(id, settled[at]));
+    const answers = calls.map(({ id }, at) => toAnswer(id, settled[at], this.#options.path));
     send({ kind: 'answers', answers, commitSeconds: this.#options.takeCommitSeconds?.() });
   }
 
@@ -296,12 +298,13 @@ class CallQueue {
   }
 }
 
-function toAnswer(id: number, settled: Settled | undefined): Answer {
-  return settled?.isFulfilled ? [id, settled.value] : [id, undefined, toFailure(settled?.error)];
+function toAnswer(id: number, settled: Settled | undefined, path: string): Answer {
+  return settled?.isFulfilled ? [id, settled.value] : [id, undefined, toFailure(settled?.error, path)];
 }
 
-function toFailure(error: unknown): Failure {
-  return { message: error instanceof Error ? error.message : String(error), code: sqliteCode(error) };
+function toFailure(error: unknown, path?: string): Failure {
+  const message = error instanceof Error ? error.message : String(error);
+  return { message: path === undefined ? message : reasonOf(error, path), code: sqliteCode(error) };
 }
 
 /** Small steps that never hold the disk for long. */

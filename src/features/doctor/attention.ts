@@ -1,0 +1,8 @@
+export const doctorAttention = {
+  disk_low: 'error',
+  log_held_back: 'warning',
+  database_large: 'info',
+} as const;
+
+/** A log that is longer is not copied into the file: something reads for long, or the service was killed. */
+export const LONG_LOG_BYTES = 268_435_456;
