@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
+import type { ActivityFault, ChainPlace } from '../../src/features/activity/chain.ts';
 import { activityStore } from '../../src/features/activity/store.ts';
 import { bodySealer } from '../../src/store/sealed-body.ts';
-import type { ActivityFault, ChainPlace, Store } from '../../src/store/store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { flowId, id, minute, T0 } from './samples.ts';
 
 const { chainKey } = bodySealer('the key of the store');

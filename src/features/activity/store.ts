@@ -1,9 +1,9 @@
-import { checkRows, purgeRows } from '../../store/decisions/activity-rows.ts';
 import { filter, readPage } from '../../store/decisions/lists.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import type { NewIntervention, PageQuery, TimeSpan } from '../../store/store.ts';
 import { uuidOf } from '../../store/uuids.ts';
+import { checkRows, purgeRows } from './chain.ts';
 
 interface InterventionQuery extends PageQuery, TimeSpan {
   readonly id?: string | undefined;

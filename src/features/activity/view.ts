@@ -1,4 +1,5 @@
-import type { ActivityFault, CheckedInterventions, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
+import type { ActivityFault, CheckedInterventions } from './chain.ts';
 import { activityStore, type Intervention } from './store.ts';
 
 export const OUTCOMES = ['done', 'refused', 'failed', 'unknown'] as const;

@@ -41,25 +41,6 @@ export interface NewIntervention {
   readonly reason: string | null;
 }
 
-export interface PurgedInterventions {
-  readonly rows: number;
-  /** The first row that is not what was written; null where none was met. */
-  readonly brokenAt: number | null;
-}
-
-export interface CheckedInterventions {
-  readonly rows: number;
-  /** Rows that were written without a key: whoever can write to the database can make their hashes. */
-  readonly withoutKey: number;
-  /** Rows of another key than this store's, which cannot be checked. */
-  readonly otherKey: number;
-  readonly faults: readonly ActivityFault[];
-  /** From where to go on; null once all are checked. */
-  readonly next: ChainPlace | null;
-  /** Null where nothing was ever written. */
-  readonly ends: ChainEnds | null;
-}
-
 /** Both ends of the chain: the last row that retention removed, and the newest row. */
 export interface ChainEnds {
   readonly removedSeq: number;
@@ -68,31 +49,4 @@ export interface ChainEnds {
   readonly newestHash: string;
   readonly keyId: string | null;
   readonly seal: string;
-}
-
-/** Where the log is not what was written. */
-export interface ActivityFault {
-  readonly kind: 'changed' | 'removed' | 'inserted' | 'ends';
-  /** The row, or the first of those that are missing; null where the record of the two ends is what was changed. */
-  readonly seq: number | null;
-  /** The row as it is now; null where there is none. */
-  readonly row: { readonly id: string; readonly at: number; readonly actor: string; readonly action: string } | null;
-  readonly message: string;
-}
-
-/** A row that was read, as far as the next ones are compared with it. */
-export interface ReadRow {
-  readonly seq: number;
-  readonly hash: string;
-  readonly row: ActivityFault['row'];
-  /** Undefined where it takes a key that is not given. */
-  readonly isOwn: boolean | undefined;
-  /** Only the holder of the key can have made its hash. */
-  readonly isProven: boolean;
-}
-
-/** How far a check has come; plain data. */
-export interface ChainPlace {
-  readonly last: ReadRow;
-  readonly beforeLast: ReadRow | null;
 }
