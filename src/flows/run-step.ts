@@ -11,10 +11,11 @@ import type { ManifestSource, StepDefinition } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
+import type { SubRunStart } from './delegated.ts';
 import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
 import type { HandlerResult, StepCall, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
-import { type RunFlowInputs, runFlow } from './handlers/run-flow.ts';
+import type { ServedHandler } from './handlers/outside.ts';
 import type { Abortable } from './leases.ts';
 import type { PreparedInputs, PreparedRevision, PreparedStep } from './prepared-revision.ts';
 import { parseInputs, runHandler } from './run-handler.ts';
@@ -22,7 +23,6 @@ import { beginAnew, MissingSecretError, secretWaitIn, waitForSecret } from './se
 import { expressionContext } from './step-context.ts';
 import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
 import { createRunInputs, type ReadRunInput, type ResolvedInputs, resolveInputs } from './step-inputs.ts';
-import { endOfSubRun, type SubRunStart, startOfSubRun, subRunOf, withPinnedInputs } from './sub-flows.ts';
 import type { WaitLinks } from './wait-links.ts';
 
 /** How one attempt ended, as it is recorded: secrets masked. */
@@ -63,7 +63,7 @@ interface RunStepServices {
 }
 
 interface Prepared {
-  readonly handler: StepHandler;
+  readonly handler: ServedHandler;
   readonly resolved: ResolvedInputs;
   /** Of the inputs; undefined of a loop, which has none. */
   readonly inputsRevision: number | undefined;
@@ -104,8 +104,12 @@ export function createRunStep(services: RunStepServices): RunStep {
       else {
         const { handler, resolved } = prepared;
         const task = { handler, resolved, step: definition, isFailureHandled, claim, lease, readRunInput };
+        const { delegated } = handler;
+        const inputs = () => parseInputs(handler, resolved);
         const running =
-          handler === runFlow ? runSubFlow({ ...prepared, definition, claim }, services) : runHandler(task, services);
+          delegated === undefined
+            ? runHandler(task, services)
+            : delegated.run({ step: definition, claim, now: services.clock.now(), inputs }, services);
         if (running instanceof Promise) watch?.prepared(() => inputOf(prepared));
         ended = running instanceof Promise ? await running : running;
       }
@@ -151,16 +155,6 @@ function inputOf(prepared: Prepared | undefined): Pick<RanStep, 'input' | 'input
 
 /** What a step came to, before it is masked and stored. */
 type Ended = HandlerResult | LoopStart | SubRunStart | Fault;
-
-/** A step that has waited goes on with the run that it started then, whatever its inputs say now. */
-async function runSubFlow(
-  { resolved, definition, claim }: Prepared & { readonly definition: StepDefinition; readonly claim: Claim },
-  services: RunStepServices,
-): Promise<HandlerResult | SubRunStart> {
-  const runId = subRunOf(claim);
-  if (runId === undefined) return startOfSubRun(parseInputs(runFlow, resolved) as RunFlowInputs);
-  return endOfSubRun(runId, { step: definition, claim, now: services.clock.now() }, services);
-}
 
 function refuseDeadly({ loneDeaths }: Claim): void {
   if (loneDeaths < MAX_LONE_DEATHS) return;
@@ -235,10 +229,10 @@ function prepare(
   const resolve = ({ inputs, source, revision: inputsRevision }: StepInputs): Prepared | Promise<Prepared> => {
     const readAllowed = (reference: string) => readSecret(reference, source);
     // What a loop or a sub-run takes is stored as it is, so that a link would be too.
-    const waits = step.items === undefined && handler !== runFlow ? services.waits : undefined;
+    const waits = step.items === undefined && handler.delegated === undefined ? services.waits : undefined;
     const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim, waits });
     const made = ({ value, ...secrets }: ResolvedInputs) => {
-      const given = handler === runFlow ? withPinnedInputs(value, step.definition) : value;
+      const given = handler.delegated?.inputsOf(value, step.definition) ?? value;
       return { handler, inputsRevision, resolved: { value: given, ...secrets } };
     };
     return resolved instanceof Promise ? resolved.then(made) : made(resolved);

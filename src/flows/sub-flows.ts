@@ -3,23 +3,30 @@ import type { Json, JsonObject } from '../model/json.ts';
 import { PINNED_INPUTS, type StepDefinition } from '../model/manifest.ts';
 import { unhandledFailures, wire } from '../model/planner.ts';
 import { MAX_BYTES, type StepErrorCode } from '../model/run.ts';
-import type { Claim, RunDetail, Store } from '../store/store.ts';
-import type { Catalog } from './catalog.ts';
+import type { Claim, RunDetail } from '../store/store.ts';
+import type { DelegatedServices, DelegatedStep, SubRunStart } from './delegated.ts';
 import type { HandlerResult } from './handlers/handler.ts';
-import type { RunFlowInputs } from './handlers/run-flow.ts';
 import { problemOfJson } from './non-json.ts';
 import { StepFailure } from './step-failure.ts';
 
-/** The run that a `RunFlow` step asks the store to start. */
-export interface SubRunStart {
-  readonly kind: 'runFlow';
-  readonly flowId: string;
-  readonly body: Json;
-  readonly isAwaited: boolean;
+/** What the schema of a `RunFlow` step makes of its inputs. */
+interface RunFlowInputs {
+  readonly flow: string;
+  readonly body?: Json | undefined;
+  readonly wait: boolean;
+}
+
+/** A step that has waited goes on with the run that it started then, whatever its inputs say now. */
+export async function runSubFlow(
+  given: DelegatedStep,
+  services: DelegatedServices,
+): Promise<HandlerResult | SubRunStart> {
+  const runId = subRunOf(given.claim);
+  return runId === undefined ? startOfSubRun(given.inputs() as RunFlowInputs) : endOfSubRun(runId, given, services);
 }
 
 /** Throws `StepFailure` if the body is too large. */
-export function startOfSubRun({ flow, body = null, wait }: RunFlowInputs): SubRunStart {
+function startOfSubRun({ flow, body = null, wait }: RunFlowInputs): SubRunStart {
   const problem = problemOfJson(body, 'body', MAX_BYTES.output);
   if (problem !== undefined) throw new StepFailure('input_too_large', `inputs.body: ${problem.message}`);
   return { kind: 'runFlow', flowId: flow.toLowerCase(), body, isAwaited: wait };
@@ -37,25 +44,20 @@ function isPinned(key: string): boolean {
 }
 
 /** The run that a claimed step has waited for; undefined where it has not started one. */
-export function subRunOf({ resumed }: Pick<Claim, 'resumed'>): string | undefined {
+function subRunOf({ resumed }: Pick<Claim, 'resumed'>): string | undefined {
   const { state } = resumed ?? {};
   const subRun: unknown = typeof state === 'object' && state !== null ? Reflect.get(state, 'subRun') : undefined;
   return typeof subRun === 'string' ? subRun : undefined;
-}
-
-interface SubRunServices {
-  readonly store: Pick<Store, 'findRun' | 'outlineSteps' | 'readRunInput'>;
-  readonly catalog: Pick<Catalog, 'pinned'>;
 }
 
 /** How soon to look again at a run that had ended and was opened again by hand before its end was seen. */
 const LOOK_AGAIN_MS = MINUTE_MS;
 
 /** What the end of a run means for the step that waited for it. Rejects as the store does. */
-export async function endOfSubRun(
+async function endOfSubRun(
   runId: string,
-  { step: { timeoutSeconds }, claim, now }: { step: StepDefinition; claim: Claim; now: number },
-  services: SubRunServices,
+  { step: { timeoutSeconds }, claim, now }: DelegatedStep,
+  services: DelegatedServices,
 ): Promise<HandlerResult> {
   const run = await services.store.findRun(runId);
   if (run === undefined) return failed('sub_run_failed', `the run ${runId} is no longer stored`);
@@ -87,7 +89,7 @@ function failed(code: StepErrorCode, message: string): Extract<HandlerResult, { 
 }
 
 /** The step that made a run fail, and why. */
-async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: SubRunServices): Promise<string> {
+async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: DelegatedServices): Promise<string> {
   const { graph } = await catalog.pinned(flowId, revision);
   const steps = await store.outlineSteps(id, Object.keys(graph));
   const [key] = unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
@@ -96,7 +98,7 @@ async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: 
 }
 
 /** The output of its last step, or of its last steps by key where it has several, as of an iteration of a loop. */
-async function outputOf({ id, flowId, revision }: RunDetail, { store, catalog }: SubRunServices): Promise<Json> {
+async function outputOf({ id, flowId, revision }: RunDetail, { store, catalog }: DelegatedServices): Promise<Json> {
   const { graph } = await catalog.pinned(flowId, revision);
   const last = Object.entries(wire(graph)).flatMap(([key, { downstream }]) => (downstream.length === 0 ? [key] : []));
   if (last.length === 0) return null;

@@ -1,4 +1,5 @@
 import type { Json } from '../../model/json.ts';
+import type { Delegated } from '../delegated.ts';
 import type { StepHandler } from './handler.ts';
 
 /** A request as it would have left, without secrets: those that the manifest names are `[secret env:NAME]`. */
@@ -46,4 +47,6 @@ export interface ServedHandler extends StepHandler {
   mostSeconds?(inputs: Json): number;
   /** The same type for a rehearsal, where it calls nothing. Without it nothing but its inputs is known. */
   rehearsed?(outside: Outside): StepHandler;
+  /** In place of `run`, where the step is a run of another flow. */
+  readonly delegated?: Delegated;
 }

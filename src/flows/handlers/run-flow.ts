@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { GUID, notAFlowId, RUN_FLOW } from '../../model/manifest.ts';
 import { StepFailure } from '../step-failure.ts';
-import { anyJson, defineHandler, noSignals, type StepHandler } from './handler.ts';
+import { runSubFlow, withPinnedInputs } from '../sub-flows.ts';
+import { anyJson, defineHandler, noSignals } from './handler.ts';
+import type { ServedHandler } from './outside.ts';
 
 const inputs = z.strictObject({
   flow: z
@@ -15,17 +17,18 @@ const inputs = z.strictObject({
     .describe('Whether the step waits for that run to end, and fails if the run fails; not an expression.'),
 });
 
-export type RunFlowInputs = z.output<typeof inputs>;
-
 /**
  * Runs another flow; the output has the id of its run and, if the step waits, how that ended and what its last steps left.
  * The store starts the run together with the outcome of the step, so that there is nothing here to call.
  */
-export const runFlow: StepHandler = defineHandler({
-  type: RUN_FLOW,
-  inputs,
-  waitsFor: noSignals,
-  run: () => {
-    throw new StepFailure('internal_error', 'a RunFlow step is run by the store');
-  },
-});
+export const runFlow: ServedHandler = {
+  ...defineHandler({
+    type: RUN_FLOW,
+    inputs,
+    waitsFor: noSignals,
+    run: () => {
+      throw new StepFailure('internal_error', 'a RunFlow step is run by the store');
+    },
+  }),
+  delegated: { run: runSubFlow, inputsOf: withPinnedInputs },
+};
