@@ -41,7 +41,7 @@ export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): 
 }
 
 const EVENT_ID = 'an event id is a text or a number';
-const COALESCE_KEY = 'a key of coalesced deliveries is a text or a number';
+const KEY = 'a key of deliveries is a text or a number';
 
 /** An expression with the headers that it reads, or what is wrong with it. */
 type CompiledName = ReturnType<typeof compileValue>;
@@ -52,16 +52,16 @@ type Name = string | { readonly error: string };
 /** An expression that names an event. */
 export const compileEventId = (source: string): CompiledName => compileName(source, EVENT_ID);
 
-/** One that gives the key that deliveries share. */
-export const compileCoalesceKey = (source: string): CompiledName => compileName(source, COALESCE_KEY);
+/** One that gives the key that deliveries share, or answer. */
+export const compileKey = (source: string): CompiledName => compileName(source, KEY);
 
 /** Never throws. */
 export const evaluateEventId = (expression: CompiledExpression, data: DeliveryData): Name =>
   evaluateName(expression, data, EVENT_ID);
 
 /** Never throws. */
-export const evaluateCoalesceKey = (expression: CompiledExpression, data: DeliveryData): Name =>
-  evaluateName(expression, data, COALESCE_KEY);
+export const evaluateKey = (expression: CompiledExpression, data: DeliveryData): Name =>
+  evaluateName(expression, data, KEY);
 
 function compileName(source: string, accepted: string): CompiledName {
   const compiled = compileValue(source, accepted);

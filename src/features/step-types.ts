@@ -2,6 +2,12 @@ import type { StepPart } from '../config/step-part.ts';
 import { alertsStepTypes } from './alerts/step-types.ts';
 import { approvalsStepTypes } from './approvals/step-types.ts';
 import { httpRequestStepTypes } from './http-request/step-types.ts';
+import { signalsStepTypes } from './signals/step-types.ts';
 
 /** Step types that features bring. Docs list them in this order, behind those that call nothing. */
-export const stepParts: readonly StepPart[] = [httpRequestStepTypes, alertsStepTypes, approvalsStepTypes];
+export const stepParts: readonly StepPart[] = [
+  httpRequestStepTypes,
+  alertsStepTypes,
+  approvalsStepTypes,
+  signalsStepTypes,
+];

@@ -1,6 +1,7 @@
 import { handshakeTrigger } from './handshake/trigger.ts';
 import { reconcileTrigger } from './reconcile/trigger.ts';
 import { rhythmTrigger } from './rhythm/trigger.ts';
+import { signalsTrigger } from './signals/trigger.ts';
 
 /** Fields that features add to a webhook trigger. */
-export const triggerParts = [rhythmTrigger, reconcileTrigger, handshakeTrigger] as const;
+export const triggerParts = [rhythmTrigger, reconcileTrigger, handshakeTrigger, signalsTrigger] as const;

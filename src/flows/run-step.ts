@@ -390,11 +390,11 @@ function limitOf({ claim, step }: ResultContext): { readonly limitAt?: number } 
 
 /** A step is looked at again no later than its time limit. */
 function waitOf(
-  { until, signalName, state = null }: Extract<HandlerResult, { kind: 'waiting' }>,
+  { until, signalName, signalKey, state = null }: Extract<HandlerResult, { kind: 'waiting' }>,
   context: ResultContext,
 ): StepResult {
   const limit = limitOf(context);
   const times = [until, limit.limitAt].filter((time) => time !== undefined);
   const dueAt = times.length === 0 ? null : Math.ceil(Math.min(...times));
-  return { kind: 'waiting', state: context.mask(state), dueAt, signalName: signalName ?? null, ...limit };
+  return { kind: 'waiting', state: context.mask(state), dueAt, signalName: signalName ?? null, signalKey, ...limit };
 }

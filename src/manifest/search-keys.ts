@@ -29,7 +29,7 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
 
 export function secretHeader(
   name: string,
-  what: 'search keys' | 'event ids' | 'keys of orders' | 'keys of coalesced deliveries' = 'search keys',
+  what: 'search keys' | 'event ids' | 'keys of orders' | 'keys of deliveries' = 'search keys',
 ): string {
   const kept = what === 'search keys' ? 'values of search keys are stored and shown' : `${what} are stored`;
   return `reads the header ${name}, which may hold a secret or a signature; ${kept}`;

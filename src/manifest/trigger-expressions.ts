@@ -1,6 +1,6 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
-import { compileCoalesceKey, compileEventId } from '../expressions/delivery-expressions.ts';
+import { compileEventId, compileKey } from '../expressions/delivery-expressions.ts';
 import type { Coalesce } from './coalesce.ts';
 import { errorAt, type Problem } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
@@ -29,7 +29,7 @@ export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigge
 function checkCoalesce(triggerKey: string, coalesce: Coalesce, inputs: WebhookInputs): Problem[] {
   const { key, quietSeconds, maxSeconds } = coalesce;
   const at = (...path: string[]) => ['triggers', triggerKey, 'coalesce', ...path];
-  const mistake = mistakeIn(compileCoalesceKey(key), 'keys of coalesced deliveries');
+  const mistake = mistakeInKey(key);
   return [
     ...(mistake === undefined ? [] : [errorAt(at('key'), mistake)]),
     ...(maxSeconds < quietSeconds ? [errorAt(at('maxSeconds'), `is less than quietSeconds, ${quietSeconds}`)] : []),
@@ -43,6 +43,8 @@ function checkCoalesce(triggerKey: string, coalesce: Coalesce, inputs: WebhookIn
 /** Whether the trigger says that its deliveries name no event. */
 export const isOff = (webhookEventId: NonNullable<WebhookInputs['webhookEventId']>) =>
   webhookEventId.trim().toLowerCase() === 'off';
+
+export const mistakeInKey = (source: string) => mistakeIn(compileKey(source), 'keys of deliveries');
 
 const mistakeInId = (source: string) => mistakeIn(compileEventId(source), 'event ids');
 

@@ -4,7 +4,7 @@ import { errorAt, type Problem, plainTextSecret } from './issues.ts';
 import { MASK } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
-import type { TriggerObject } from './trigger-part.ts';
+import type { SignalTarget, TriggerObject } from './trigger-part.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
 
 /** Those that the trigger has. */
@@ -15,6 +15,11 @@ export function objectsOf(
     const written: unknown = Reflect.get(trigger, name);
     return written === undefined ? [] : [[name as keyof ObjectsOfTrigger, object, written as Json] as const];
   });
+}
+
+/** What deliveries to the trigger answer in place of starting runs. */
+export function signalsOf(trigger: object): SignalTarget | undefined {
+  return objectsOf(trigger).flatMap(([, object, written]) => object.signals?.(written) ?? [])[0];
 }
 
 /** References and literal secrets in them. What is named as a secret is one, whatever its key. */

@@ -55,12 +55,21 @@ export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z
   secrets(written: Written): readonly string[];
   /** CEL over body and headers that tells events apart, where neither the trigger nor its scheme does. */
   eventId(written: Written): string | undefined;
+  /** What its deliveries answer in place of starting runs; absent where they start runs. */
+  signals?(written: Written): SignalTarget;
   /** Of a trigger without mistakes in its inputs. */
   problems(written: Written, trigger: TriggerFacts): readonly ObjectProblem[];
   /** Names what is accepted although nothing verifies it, its secrets left out; undefined where nothing is. */
   unverified(written: Written, gates: { readonly verifies: boolean; readonly asksAddress: boolean }): Json | undefined;
   /** What another one does; a trigger without it has undefined. */
   changed(before: Written | undefined, after: Written | undefined): ObjectChange;
+}
+
+export interface SignalTarget {
+  /** A `WaitForSignal` step of the flow; a step of a loop behind the keys of its loops, as in `orders.approval`. */
+  readonly step: string;
+  /** CEL over body and headers: the runs answered are those whose step has the same `key`. */
+  readonly key: string;
 }
 
 /** What decides besides a trigger's own fields. */

@@ -151,7 +151,7 @@ function acceptanceOf(
   const headers = withDeclared(ofRun, reception);
   const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
-  const coalesce = coalesceClaim(reception, said?.coalesceKey);
+  const coalesce = coalesceClaim(reception, said?.key);
   const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
   const key = trigger.trigger.triggerKey;
   const ordered = flow.prepared.readOrderKey?.({

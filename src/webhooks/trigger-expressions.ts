@@ -2,20 +2,20 @@ import { hash } from 'node:crypto';
 import { compileCondition } from '../expressions/condition.ts';
 import { isOfBody } from '../expressions/context.ts';
 import {
-  compileCoalesceKey,
   compileEventId,
+  compileKey,
   type DeliveryData,
   deliveryData,
-  evaluateCoalesceKey,
   evaluateEventId,
   evaluateFilter,
+  evaluateKey,
   readEventId,
 } from '../expressions/delivery-expressions.ts';
 import { valueAt } from '../expressions/json-path.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
-import { objectsOf } from '../manifest/trigger-objects.ts';
+import { objectsOf, signalsOf } from '../manifest/trigger-objects.ts';
 import type { ObjectsOfTrigger } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
@@ -34,8 +34,8 @@ export interface Said {
   readonly isFiltered: boolean;
   /** Undefined where it names none. */
   readonly eventId: string | undefined;
-  /** Deliveries of one key share a run; undefined where it has a run of its own. */
-  readonly coalesceKey: string | undefined;
+  /** Deliveries of one key share a run, or answer runs; undefined where it has a run of its own, or answers none. */
+  readonly key: string | undefined;
   /** An expression gave nothing that counts: the run starts as if it were not there. */
   readonly isUnevaluated: boolean;
   /** What the record tells of it, behind the gates. */
@@ -52,7 +52,7 @@ interface Judged {
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
 type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce'>;
-type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key';
+type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key' | 'signals.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
 export function prepareExpressions(
@@ -61,7 +61,9 @@ export function prepareExpressions(
 ): JudgeByExpressions | undefined {
   const { webhookWhen } = trigger.inputs;
   const readId = prepareEventId(eventIdentityOf(trigger, scheme));
-  const readKey = prepareCoalesceKey(trigger.coalesce);
+  const signals = signalsOf(trigger);
+  const readKey = prepareKey((signals ?? trigger.coalesce)?.key);
+  const instead = signals === undefined ? 'the run starts' : 'no run is answered';
   if (webhookWhen === undefined && readId === undefined && readKey === undefined) return undefined;
   const filter = webhookWhen === undefined ? undefined : compileCondition(webhookWhen, 'delivery');
   return (headers, body, { verifiedHeaders, isVerified }) => {
@@ -72,18 +74,25 @@ export function prepareExpressions(
     const passes = filter === undefined ? true : evaluateFilter(filter, data);
     const key = readKey?.(data);
     const told: GateResult[] = [];
-    if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${STARTS}`));
-    if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${STARTS}`));
-    if (typeof key === 'object') told.push(tell('coalesce.key', 'not evaluated', `${key.error}; ${STARTS}`));
+    if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${instead}`));
+    if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${instead}`));
+    const name = signals === undefined ? 'coalesce.key' : 'signals.key';
+    if (typeof key === 'object') told.push(tell(name, 'not evaluated', `${key.error}; ${instead}`));
     const isUnevaluated = told.length > 0;
-    if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
+    if (passes === false)
+      told.push(
+        tell(
+          'webhookWhen',
+          'failed',
+          `it is false, so no run ${signals === undefined ? 'starts' : 'is answered'}: ${filter?.source}`,
+        ),
+      );
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
-    const coalesceKey = typeof key === 'string' ? key : undefined;
-    return { isFiltered: passes === false, eventId, coalesceKey, isUnevaluated, told };
+    // Starting too much loses nothing. Answering is access, and takes every expression.
+    const isKeyed = typeof key === 'string' && (signals === undefined || !isUnevaluated);
+    return { isFiltered: passes === false, eventId, key: isKeyed ? key : undefined, isUnevaluated, told };
   };
 }
-
-const STARTS = 'the run starts';
 
 const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateResult => ({
   gate,
@@ -99,10 +108,10 @@ function keptId(id: string): string {
   return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
 }
 
-function prepareCoalesceKey(coalesce: Trigger['coalesce']): ReadId | undefined {
-  if (coalesce === undefined) return undefined;
-  const compiled = compileCoalesceKey(coalesce.key);
-  return typeof compiled === 'string' ? undefined : (data) => evaluateCoalesceKey(compiled.expression, data);
+function prepareKey(source: string | undefined): ReadId | undefined {
+  if (source === undefined) return undefined;
+  const compiled = compileKey(source);
+  return typeof compiled === 'string' ? undefined : (data) => evaluateKey(compiled.expression, data);
 }
 
 /** As the store takes them. */
@@ -113,7 +122,7 @@ export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trig
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {
   /** The name of an object, where one of these knows. */
-  readonly by: 'scheme' | 'trigger' | keyof ObjectsOfTrigger;
+  readonly by: 'scheme' | 'trigger' | Exclude<keyof ObjectsOfTrigger, 'signals'>;
   /** As an expression. */
   readonly expression: string;
   readonly days: number;
@@ -138,7 +147,7 @@ export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undef
     if (found === undefined) {
       const [known] = objectsOf(trigger).flatMap(([by, object, written]) => {
         const expression = object.eventId(written);
-        return expression === undefined ? [] : [{ by, expression }];
+        return expression === undefined || by === 'signals' ? [] : [{ by, expression }];
       });
       return known && { ...known, days, unsigned: unsignedParts(known.expression, scheme) };
     }

@@ -25,7 +25,7 @@ describe('deliveries that share runs, in a manifest', () => {
     ['no key', {}, 'coalesce.key: is not an expression; a text is accepted'],
     ['a key that does not parse', { key: 'body.' }, 'coalesce.key: expression "body."'],
     ['a key that gives a list', { key: '[body.a]' }, 'coalesce.key: gives a list'],
-    ['a key that gives a bool', { key: 'body.a == 1' }, 'coalesce.key: gives a bool; a key of coalesced deliveries is'],
+    ['a key that gives a bool', { key: 'body.a == 1' }, 'coalesce.key: gives a bool; a key of deliveries is'],
     ['what a step reads', { key: 'trigger.body.a' }, 'expressions of a trigger read body and headers'],
     ['a header that may be a secret', { key: 'headers.authorization' }, 'reads the header authorization'],
     ['an unnamed header', { key: 'headers[body.a]' }, 'has to name the header'],

@@ -92,6 +92,8 @@ export type HandlerResult =
       /** Milliseconds since the Unix epoch. */
       readonly until?: number;
       readonly signalName?: string;
+      /** A delivery that signals this step answers it if it has this key; of `WaitForSignal` alone. */
+      readonly signalKey?: string | undefined;
       /** Handed to the next call as `resumed.state`; secrets in it are masked, so keep none. */
       readonly state?: Json;
     };

@@ -22,6 +22,10 @@ export const waitForSignal = defineHandler({
       .refine((choices) => new Set(choices).size === choices.length, 'names a choice twice')
       .optional()
       .describe('What people may answer by the link `waits.KEY.url`.'),
+    key: z
+      .union([z.string().regex(/\S/), z.number().transform(String)], { error: 'expected a text or a number' })
+      .optional()
+      .describe('Deliveries to a trigger whose `signals` names this step and gives this key answer it.'),
     question: z.string().max(1000).optional().describe('What the page of the link asks.'),
     timeoutSeconds: z
       .number()
@@ -31,7 +35,7 @@ export const waitForSignal = defineHandler({
       .describe('After this time the step fails with signal_timeout; without it the step waits forever.'),
   }),
   waitsFor: ({ signalName }, stepKey) => [typeof signalName === 'string' ? signalName : stepKey],
-  run: ({ inputs: { signalName: named, timeoutSeconds }, stepKey, resumed, now }) => {
+  run: ({ inputs: { signalName: named, timeoutSeconds, key: signalKey }, stepKey, resumed, now }) => {
     const signalName = named ?? parseRuntimeKey(stepKey).localKey;
     if (resumed?.signal) return { kind: 'succeeded', output: resumed.signal.body };
     const settled = typeof resumed?.state === 'number' ? resumed.state : undefined;
@@ -41,7 +45,7 @@ export const waitForSignal = defineHandler({
       return { kind: 'failed', code: 'signal_timeout', message, retryable: false };
     }
     return end === undefined
-      ? { kind: 'waiting', signalName }
-      : { kind: 'waiting', signalName, until: end, state: end };
+      ? { kind: 'waiting', signalName, signalKey }
+      : { kind: 'waiting', signalName, signalKey, until: end, state: end };
   },
 });

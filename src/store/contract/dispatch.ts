@@ -212,6 +212,8 @@ export type StepResult =
       readonly state: Json;
       readonly dueAt: number | null;
       readonly signalName: string | null;
+      /** Deliveries of this key to a trigger that signals the step are such a signal. */
+      readonly signalKey?: string | undefined;
       /** When the step's own time limit is up. */
       readonly limitAt?: number | undefined;
     }
