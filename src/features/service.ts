@@ -29,6 +29,7 @@ import { rhythm } from './rhythm/service.ts';
 import { runs } from './runs/service.ts';
 import { schedules } from './schedules/service.ts';
 import { schemes } from './schemes/service.ts';
+import { signals } from './signals/service.ts';
 
 /** What the service is made of. The API's document has their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [
@@ -62,4 +63,5 @@ export const serviceParts: readonly ServicePart[] = [
   apiDocs,
   approvals,
   doctor,
+  signals,
 ];

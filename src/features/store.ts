@@ -18,6 +18,7 @@ import { revisionsStore } from './revisions/store.ts';
 import { rhythmStore } from './rhythm/store.ts';
 import { runsStore } from './runs/store.ts';
 import { schedulesStore } from './schedules/store.ts';
+import { signalsStore } from './signals/store.ts';
 
 /** What features add to the store. */
 export const storeParts: readonly WrittenPart[] = [
@@ -40,4 +41,5 @@ export const storeParts: readonly WrittenPart[] = [
   httpRequestStore,
   approvalsStore,
   schedulesStore,
+  signalsStore,
 ];

@@ -107,11 +107,13 @@ export function createEngine(services: EngineServices): Engine {
   const accept = async (acceptance: Acceptance): Promise<AcceptResult> => {
     const admitted = acceptanceLimits.admit(acceptance);
     if (admitted !== undefined) await admitted;
-    const reserved = acceptance.coalesce === undefined ? dispatcher.reserve(acceptance.run) : undefined;
+    const startsNow = acceptance.coalesce === undefined && acceptance.signal === undefined;
+    const reserved = startsNow ? dispatcher.reserve(acceptance.run) : undefined;
     try {
       const result = await store.accept(acceptance, reserved?.lease);
       if (result.kind === 'accepted') announce(startedOf(acceptance.run, result), reserved);
       if (result.kind === 'coalesced' && result.startsNow) dispatcher.nudge();
+      if (result.kind === 'answered' && result.answered > 0) dispatcher.nudge();
       return result;
     } finally {
       reserved?.release();
@@ -140,7 +142,7 @@ export function createEngine(services: EngineServices): Engine {
       const result = await accept({ run, idempotencyKey });
       if (result.kind === 'outdated') return undefined;
       if (result.kind === 'conflict') return result;
-      if (result.kind === 'duplicate') return { kind: 'duplicate', runId: result.runId };
+      if (result.kind === 'duplicate') return { kind: 'duplicate', runId: result.runId ?? run.id };
       if (result.kind !== 'accepted') throw new Error(`A trigger without nonce and filter was ${result.kind}.`);
       return { kind: 'started', runId: run.id };
     });
@@ -200,6 +202,7 @@ async function acceptShared(
     for (const [at, member] of members.entries()) {
       const fate = result.kind === 'shared' ? result.fates[at] : undefined;
       if (fate?.kind === 'accepted') announce(startedOf(member.acceptance.run, fate), reserved.get(member));
+      if (fate?.kind === 'answered' && fate.answered !== 0) dispatcher.nudge();
     }
     return result;
   } finally {

@@ -4,7 +4,7 @@ import { errorAt, type Problem, plainTextSecret } from './issues.ts';
 import { MASK } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
-import type { SignalTarget, TriggerObject } from './trigger-part.ts';
+import type { Signalling, TriggerObject } from './trigger-part.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
 
 /** Those that the trigger has. */
@@ -18,7 +18,7 @@ export function objectsOf(
 }
 
 /** What deliveries to the trigger answer in place of starting runs. */
-export function signalsOf(trigger: object): SignalTarget | undefined {
+export function signalsOf(trigger: object): Signalling | undefined {
   return objectsOf(trigger).flatMap(([, object, written]) => object.signals?.(written) ?? [])[0];
 }
 

@@ -1,7 +1,10 @@
 import type { z } from 'zod';
+import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { GivenAnswer } from '../model/answer.ts';
+import type { SignalClaim } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { RunTrigger } from '../model/run.ts';
 
 /** Rows of fields, as far as a part reads them itself. */
 type Schemas = Readonly<Record<string, { readonly schema: z.ZodType }>>;
@@ -56,7 +59,7 @@ export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z
   /** CEL over body and headers that tells events apart, where neither the trigger nor its scheme does. */
   eventId(written: Written): string | undefined;
   /** What its deliveries answer in place of starting runs; absent where they start runs. */
-  signals?(written: Written): SignalTarget;
+  signals?(written: Written): Signalling;
   /** Of a trigger without mistakes in its inputs. */
   problems(written: Written, trigger: TriggerFacts): readonly ObjectProblem[];
   /** Names what is accepted although nothing verifies it, its secrets left out; undefined where nothing is. */
@@ -65,12 +68,16 @@ export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z
   changed(before: Written | undefined, after: Written | undefined): ObjectChange;
 }
 
-export interface SignalTarget {
+export interface Signalling {
   /** A `WaitForSignal` step of the flow; a step of a loop behind the keys of its loops, as in `orders.approval`. */
   readonly step: string;
   /** CEL over body and headers: the runs answered are those whose step has the same `key`. */
   readonly key: string;
+  /** What its delivery says; `run` is the one that it would start. */
+  claim(given: { key: string | undefined; body: ArrivingBody; run: SignalRun }): SignalClaim;
 }
+
+type SignalRun = { readonly deliveryId: string | null; readonly startedAt: number; readonly trigger: RunTrigger };
 
 /** What decides besides a trigger's own fields. */
 export interface TriggerInForce {

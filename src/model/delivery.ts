@@ -61,11 +61,12 @@ export type Reason = (typeof REASON_CODES)[number];
 
 /**
  * What else became of a delivery than a run of its own or a refusal. `duplicate`: it repeats what started another run.
+ * `answered`: its trigger lets it answer runs that wait, or will, in place of starting one.
  * `filtered`: an expression of its trigger keeps it from starting one. `coalesced`: it joined the run of another.
  * `unevaluated`: it started one although such an expression could not be evaluated. `givenUp`: it never arrived, and the log
  * of its publisher had it and could not be made to tell its contents; it was never answered, and its status code is 0.
  */
-export const DELIVERY_OUTCOMES = ['duplicate', 'filtered', 'coalesced', 'unevaluated', 'givenUp'] as const;
+export const DELIVERY_OUTCOMES = ['duplicate', 'filtered', 'coalesced', 'answered', 'unevaluated', 'givenUp'] as const;
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
 /** A header's name as HTTP allows it: RFC 9110, section 5.6.2. */
@@ -121,7 +122,7 @@ export interface DeliveryRecord {
 }
 
 /** What became of a delivery at one of several triggers, which never coalesce it. `closed`: its flow took no deliveries. */
-export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'unevaluated', 'closed'] as const;
+export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'answered', 'unevaluated', 'closed'] as const;
 
 export interface DeliveryShare {
   readonly flowId: string;
@@ -154,3 +155,16 @@ export const DETAILS = {
 /** Whether a person edited its body: no publisher sent it, and no signature was verified over it. */
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
+/** What a delivery says to the steps that it answers, in place of starting a run. */
+export interface SignalClaim {
+  /** Key of the step in its graph, behind those of its loops. */
+  readonly step: string;
+  /** Of the steps that it answers; undefined where its trigger could not tell. */
+  readonly key: string | undefined;
+  /** A step with choices is answered by one of them alone, where the delivery names one. */
+  readonly choice: string | undefined;
+  /** JSON text: the output of the step. */
+  readonly body: string;
+  readonly deliveryId: string | null;
+  readonly at: number;
+}

@@ -239,6 +239,7 @@ export const TABLES = {
       attempt_count: 'integer',
       attempt_base: 'integer',
       signal_name: 'text',
+      awaited: 'id',
       skip_reason: 'text',
       started_at: 'integer',
       completed_at: 'integer',
@@ -261,7 +262,19 @@ export const TABLES = {
   },
   signals: {
     key: ['id'],
-    columns: { id: 'integer', run_id: 'id', name: 'text', body: 'text', delivered_at: 'integer', step_key: 'text' },
+    columns: {
+      id: 'integer',
+      run_id: 'id',
+      name: 'text',
+      body: 'text',
+      delivered_at: 'integer',
+      step_key: 'text',
+      delivery_id: 'id',
+    },
+  },
+  kept_signals: {
+    key: ['digest', 'delivery_id'],
+    columns: { digest: 'id', delivery_id: 'id', came_at: 'integer', choice: 'text', body: 'text' },
   },
   loops: {
     key: ['run_id', 'step_key'],

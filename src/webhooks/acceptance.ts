@@ -60,6 +60,8 @@ export function admissionTo(
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
   if (flow === undefined || prepared.trigger.isOff === true) return 'disabled';
+  // A flow that drains waits for its runs in flight, and they for answers.
+  if (prepared.signals !== undefined) return flow.record.isEnabled ? 'open' : 'disabled';
   if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
   return (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
@@ -160,6 +162,10 @@ function acceptanceOf(
     body: () => body.exactValue(),
     envelope: () => body.envelope(),
   });
+  // Anyone can guess the key of an event that is still to come.
+  const sentKey = isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined;
+  // A key is kept as long as its run: without one, it names an event.
+  const eventId = said?.eventId ?? (trigger.signals && sentKey && hash('sha256', `${sentKey}\n${delivery.body}`));
   const run = services.engine.planRun({
     runId,
     flow,
@@ -177,10 +183,10 @@ function acceptanceOf(
     delivery: { ...record, ...reception.redelivery },
     nonce: nonceClaim(reception, services.clock),
     verifiedBy: verifyingKey(reception),
-    // Anyone can guess the key of an event that is still to come.
-    idempotencyKey: isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined,
-    event: said?.eventId === undefined ? undefined : eventClaim(said.eventId, reception, services.clock),
+    idempotencyKey: sentKey,
+    event: eventId === undefined ? undefined : eventClaim(eventId, reception, services.clock),
     isFiltered: said?.isFiltered === true ? true : undefined,
+    signal: trigger.signals?.claim({ key: said?.key, body, run }),
     // A flow without steps waits for nothing.
     coalesce: run.completedAt === null ? coalesce : undefined,
     judgedBy: reception.judgedBy?.(flow.record),

@@ -225,7 +225,8 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
   for (const { flowId, kind } of fates) countFate(flowId, kind, services);
   const kind = lead.kind === 'closed' ? 'filtered' : lead.kind;
   const runs = sharing && runsOf(fates, lead);
-  const fixed = accepted({ runId, runs, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
+  const answered = fates.flatMap((fate) => fate.answered ?? []);
+  const fixed = accepted({ runId, runs, answered, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
   for (const [at, fate] of fates.entries()) {
     const own = sharing?.[at] ?? trigger;
     const { webhookRespond } = own.trigger.inputs;
@@ -241,6 +242,7 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
 interface Fate extends TriggerName {
   readonly runId: string | null;
   readonly kind: SharedFate['kind'] | 'coalesced';
+  readonly answered?: number | undefined;
 }
 
 interface Committed {
@@ -270,7 +272,8 @@ function committed(
     }
     default: {
       const { kind, isReplay } = result;
-      const lead = { flowId, triggerKey, kind, runId: kind === 'filtered' ? null : result.runId };
+      const answered = kind === 'answered' ? result.answered : undefined;
+      const lead = { flowId, triggerKey, kind, answered, runId: kind === 'filtered' ? null : result.runId };
       return { kind: 'committed', fates: [lead], lead, runId: lead.runId, isReplay };
     }
   }
@@ -298,7 +301,7 @@ async function answerReplay(
     const judgement = lateFor === undefined ? reception.judgement : { ...reception.judgement, detail: LATE };
     return refuse({ ...reception, judgement, lateFor }, 'nonce_replayed', services);
   }
-  const kind = runId === null ? 'filtered' : 'duplicate';
+  const kind = runId === null && trigger.signals === undefined ? 'filtered' : 'duplicate';
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
   await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
   reportDelivery(reception, null, services);
@@ -318,12 +321,15 @@ function accepted(
     readonly deliveryId: string;
     readonly kind: Exclude<Fate['kind'], 'closed'>;
     readonly runs?: readonly AnsweredRun[] | undefined;
+    /** How many steps it answered, at each trigger that signals. */
+    readonly answered?: readonly number[];
   },
   response: AcceptedResponse | undefined,
 ): WebhookAnswer {
-  const { runId, deliveryId, kind, runs } = ids;
+  const { runId, deliveryId, kind, runs, answered = [] } = ids;
   if (response !== undefined) return { statusCode: 200, ...response, deliveryId };
-  const told = { runId: runId ?? undefined, deliveryId, runs };
-  const body = JSON.stringify(kind === 'accepted' ? told : { ...told, [kind]: true });
+  const count = answered.length === 0 ? undefined : answered.reduce((sum, each) => sum + each);
+  const told = { runId: runId ?? undefined, answered: count, deliveryId, runs };
+  const body = JSON.stringify(kind === 'accepted' || kind === 'answered' ? told : { ...told, [kind]: true });
   return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
 }

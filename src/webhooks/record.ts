@@ -95,7 +95,7 @@ export function recordOf(
     usedPreviousKey: judgement.evidence.usedPreviousKey ?? false,
     gateResults: further.length === 0 ? gateResults : [...(gateResults ?? []), ...further],
     requestUrl: mayBeJudgedAgain ? keptUrl(delivery.requestUrl, trigger) : undefined,
-    outcome: outcomeOf({ runId, isDuplicate }, said),
+    outcome: outcomeOf({ runId, isDuplicate }, reception),
     searchKeys,
     shares: sharesOf(trigger, sharing),
   };
@@ -114,8 +114,8 @@ function sharesOf(trigger: PreparedTrigger | undefined, sharing: Reception['shar
 }
 
 /** The store may find that it is another one. */
-function outcomeOf({ runId, isDuplicate }: Pick<Answered, 'runId' | 'isDuplicate'>, said: Said | undefined) {
-  if (isDuplicate === true) return runId === null ? 'filtered' : 'duplicate';
+function outcomeOf({ runId, isDuplicate }: Partial<Answered>, { said, trigger }: Omit<Reception, 'span'>) {
+  if (isDuplicate === true) return runId === null && trigger?.signals === undefined ? 'filtered' : 'duplicate';
   return said?.isUnevaluated === true ? 'unevaluated' : undefined;
 }
 

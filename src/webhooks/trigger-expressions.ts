@@ -79,14 +79,7 @@ export function prepareExpressions(
     const name = signals === undefined ? 'coalesce.key' : 'signals.key';
     if (typeof key === 'object') told.push(tell(name, 'not evaluated', `${key.error}; ${instead}`));
     const isUnevaluated = told.length > 0;
-    if (passes === false)
-      told.push(
-        tell(
-          'webhookWhen',
-          'failed',
-          `it is false, so no run ${signals === undefined ? 'starts' : 'is answered'}: ${filter?.source}`,
-        ),
-      );
+    if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
     // Starting too much loses nothing. Answering is access, and takes every expression.
     const isKeyed = typeof key === 'string' && (signals === undefined || !isUnevaluated);

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
+import { signalsOf } from '../manifest/trigger-objects.ts';
 import { handshakesOfFields } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { LARGEST_BODY_BYTES } from '../model/content.ts';
@@ -78,6 +79,8 @@ export interface PreparedTrigger {
   readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
+  /** What its deliveries answer; undefined where they start runs. */
+  readonly signals: ReturnType<typeof signalsOf>;
   /** Absent where it has no expressions that decide about a delivery. */
   readonly judgeByExpressions: JudgeByExpressions | undefined;
   /** Absent where no second delivery of an event is told from the first. */
@@ -381,6 +384,7 @@ function prepare(
     documentIn: (headers) => (resolved?.kind === 'spec' ? documentOf(resolved.spec.document, headers) : undefined),
     maxBodyBytes: settings.maxBodyBytes ?? LARGEST_BODY_BYTES,
     mayReadQuery: mayReadQuery(resolved),
+    signals: signalsOf(trigger),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     // A revision may have been stored before active types were refused.
     acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),

@@ -68,6 +68,7 @@ it('takes orders while the ERP is away, and books every one of them once when it
   expect(await getJson(`${service.url}/flows/api/books`)).toMatchObject({
     accepted: 7,
     runs: 6,
+    answered: 0,
     duplicates: 1,
     unaccounted: 0,
   });

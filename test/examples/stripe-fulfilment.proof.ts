@@ -67,6 +67,7 @@ it('fulfils the events of an order one at a time in the order of their arrival, 
   expect(await getJson(`${service.url}/flows/api/books`)).toMatchObject({
     accepted: 6,
     runs: 4,
+    answered: 0,
     duplicates: 1,
     filtered: 1,
     unaccounted: 0,

@@ -157,6 +157,7 @@ const OUTCOMES: readonly string[] = [
   'duplicate',
   'filtered',
   'coalesced',
+  'answered',
   'unevaluated',
   'givenUp',
 ] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];

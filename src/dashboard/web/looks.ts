@@ -71,7 +71,8 @@ type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason'
 
 const FILTERED = 'Accepted; webhookWhen of its trigger is false for it, so no run started';
 const JOINED = 'Accepted; it joined the run of another delivery';
-const UNEVALUATED = 'Its run started, but an expression of its trigger could not be evaluated';
+const UNEVALUATED = 'Accepted, but an expression of its trigger could not be evaluated';
+const ANSWERED = 'Accepted; it is for steps that wait, or will, and starts no run';
 const GIVEN_UP = 'It never arrived, and could not be fetched from the log of its publisher';
 const HELD = 'Accepted; its run starts once the flow is enabled or resumed';
 
@@ -93,6 +94,7 @@ export function deliveryLook({
     return { tone: 'good', icon: 'check', text: 'Joined', title: JOINED };
   }
   if (edited) return { tone: 'warn', icon: 'replay', text: 'Edited', title: 'Sent by a person with an edited body' };
+  if (outcome === 'answered' && !rejected) return { tone: 'good', icon: 'check', text: 'Answered', title: ANSWERED };
   if (held) return { tone: 'busy', icon: 'pause', text: 'Held', title: HELD };
   if (outcome === 'unevaluated') return { tone: 'warn', icon: 'warn', text: 'Accepted', title: UNEVALUATED };
   if (!rejected) return { tone: 'good', icon: 'check', text: 'Accepted' };

@@ -44,9 +44,19 @@ function lost({ unaccounted, givenUp }: Books): string {
 }
 
 /** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */
-function shown({ accepted, runs, held, discarded, filtered, duplicates, coalesced, reconciled }: Books): string {
+function shown({
+  accepted,
+  runs,
+  held,
+  discarded,
+  filtered,
+  answered,
+  duplicates,
+  coalesced,
+  reconciled,
+}: Books): string {
   if (accepted === null) return '';
-  const figures = { held, discarded, filtered, duplicates, coalesced };
+  const figures = { held, discarded, filtered, answered, duplicates, coalesced };
   const others = Object.entries(figures).flatMap(([name, count]) =>
     count === null || count === 0 ? [] : [`${format.count(count)} ${name}`],
   );

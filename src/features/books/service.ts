@@ -23,6 +23,7 @@ const booksSchema = z
     held: figure('Those whose run starts once their flow does.'),
     discarded: figure('Those that were held, and discarded by somebody.'),
     filtered: figure('Those that an expression of their trigger filtered out.'),
+    answered: figure('Those that answered steps that wait, or are kept for some that will.'),
     duplicates: figure('Those that repeat another one.'),
     coalesced: figure('Those that joined the run of others.'),
     reconciled: figure(
@@ -77,6 +78,7 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   held: null,
   discarded: null,
   filtered: null,
+  answered: null,
   duplicates: null,
   coalesced: null,
   reconciled: null,

@@ -15,6 +15,8 @@ export interface Books {
   readonly discarded: number;
   readonly filtered: number;
   readonly duplicates: number;
+  /** They answered steps that wait, or are kept for some that will. */
+  readonly answered: number;
   /** They joined the runs of others. */
   readonly coalesced: number;
   /** Of all these: they were fetched from the logs of their publishers. */
@@ -54,6 +56,7 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
     SELECT count(*) AS accepted, count(*) FILTER (WHERE fate = 'run') AS runs,
       count(*) FILTER (WHERE fate = 'held') AS held, count(*) FILTER (WHERE fate = 'discarded') AS discarded,
       count(*) FILTER (WHERE fate = 'filtered') AS filtered,
+      count(*) FILTER (WHERE fate = 'answered') AS answered,
       count(*) FILTER (WHERE fate = 'duplicate') AS duplicates,
       count(*) FILTER (WHERE fate = 'coalesced') AS coalesced,
       count(*) FILTER (WHERE is_reconciled) AS reconciled, count(*) FILTER (WHERE fate IS NULL) AS unaccounted,
@@ -69,6 +72,8 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
           WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'
+          WHEN d.outcome IN ('answered', 'unevaluated') AND d.run_id IS NULL THEN 'answered'
+          WHEN d.outcome = 'duplicate' AND d.run_id IS NULL THEN 'duplicate'
           WHEN strpos(d.detail, ${DETAILS.discarded}) = 1 THEN 'discarded'
           WHEN d.outcome = 'coalesced' THEN (
             SELECT 'coalesced' FROM sluice.run_deliveries AS j

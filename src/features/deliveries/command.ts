@@ -36,7 +36,7 @@ function makeDeliveries(): Command {
     .option('--rejected', 'those that failed a gate or were refused')
     .option('--accepted', 'all others')
     .option('--held', 'those whose runs start when their flow does again')
-    .option('--outcome <name>', 'with this outcome: duplicate, filtered, coalesced, unevaluated or givenUp')
+    .option('--outcome <name>', 'with this outcome: duplicate, filtered, coalesced, answered, unevaluated or givenUp')
     .option('--search <text>', 'part of an id, an address, a scheme, a reason, a detail or a search key')
     .option('--key <name:value>', 'with this search key, such as order:SO-1010');
   return withService(withPaging(withSpan(command))).action(reporting(listDeliveries));

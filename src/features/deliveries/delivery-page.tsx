@@ -161,6 +161,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
 const SHARED = {
   duplicate: 'a duplicate',
   filtered: 'filtered',
+  answered: 'for steps that wait',
   closed: 'closed, so it took nothing',
   unevaluated: 'an expression failed',
 } as const;

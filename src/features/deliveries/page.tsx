@@ -60,6 +60,7 @@ function Filters({ flows }: { flows: Resource<readonly Api['Flow'][]> }) {
           { value: 'duplicate', text: 'Duplicate: run of the first' },
           { value: 'filtered', text: 'Filtered: no run' },
           { value: 'coalesced', text: 'Joined the run of another' },
+          { value: 'answered', text: 'For steps that wait' },
           { value: 'unevaluated', text: 'An expression failed' },
           { value: 'givenUp', text: 'Given up: never fetched' },
         ]}

@@ -61,7 +61,7 @@ export const deliverySchema = z
       .enum(DELIVERY_OUTCOMES)
       .nullable()
       .describe(
-        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `coalesced`: it joined the run of another delivery. `unevaluated`: it started a run, because an expression of its trigger failed. `givenUp`: it never arrived, and could not be fetched from the log of its publisher; its status code is 0. null for all others.',
+        '`duplicate`: it repeats what started the run. `filtered`: webhookWhen of its trigger was false, so it started none. `coalesced`: it joined the run of another delivery. `answered`: its trigger has `signals`, so it answered steps that wait, or is kept for some that will. `unevaluated`: an expression of its trigger failed; it started a run, or where its trigger has `signals`, answered nothing. `givenUp`: it never arrived, and could not be fetched from the log of its publisher; its status code is 0. null for all others.',
       ),
     runs: z
       .array(

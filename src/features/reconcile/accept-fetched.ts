@@ -98,7 +98,7 @@ async function judgeAndAccept(
   if (result.kind === 'replayed') return { kind: 'settled' };
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
   reportDelivery({ ...reception, judgement: known }, result.kind === 'filtered' ? null : result.runId, services);
-  return result.kind === 'filtered' || result.kind === 'duplicate'
+  return result.kind === 'filtered' || result.kind === 'duplicate' || result.kind === 'answered'
     ? { kind: 'settled' }
     : { kind: 'accepted', runId: result.runId };
 }

@@ -150,8 +150,9 @@ function stepEvent({ stepKey, attempt, kind, at, reason }: StepEvent): Happened 
   return { ...about, message: reason === null ? `Attempt ${attempt}` : `Attempt ${attempt}: ${reason}` };
 }
 
-function signalEvent({ name, deliveredAt, stepKey }: SignalRecord): Happened {
-  return { at: deliveredAt, rank: 2, type: 'signal.received', stepKey, message: `Signal ${name}` };
+function signalEvent({ name, deliveredAt, stepKey, deliveryId }: SignalRecord): Happened {
+  const by = deliveryId === null ? '' : ` by the delivery ${deliveryId}`;
+  return { at: deliveredAt, rank: 2, type: 'signal.received', stepKey, message: `Signal ${name}${by}` };
 }
 
 function stopEvents({ cancelRequestedAt, cancelReason, timedOutAt }: RunDetail): Happened[] {

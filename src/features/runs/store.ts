@@ -58,6 +58,8 @@ export interface SignalRecord {
   readonly name: string;
   readonly deliveredAt: number;
   readonly stepKey: string | null;
+  /** What it came by; null where somebody sent it. */
+  readonly deliveryId: string | null;
 }
 
 function* groupFailures(
@@ -247,7 +249,8 @@ export const runsStore = storePart({
       access: 'read',
       *decide(port: Port, runId: string): Decision<SignalRecord[]> {
         return yield* port.all<SignalRecord>(sql`
-        SELECT name, delivered_at AS "deliveredAt", step_key AS "stepKey" FROM sluice.signals
+        SELECT name, delivered_at AS "deliveredAt", step_key AS "stepKey", delivery_id AS "deliveryId"
+        FROM sluice.signals
         WHERE run_id = ${uuidOf(runId)} ORDER BY id`);
       },
     },

@@ -1,5 +1,8 @@
 import { z } from 'zod';
-import { type TriggerObject, triggerPart } from '../../manifest/trigger-part.ts';
+import { type ArrivingBody, DOCUMENT_HEADER } from '../../expressions/trigger-body.ts';
+import { ConversionError } from '../../expressions/values.ts';
+import { type Signalling, type TriggerObject, triggerPart } from '../../manifest/trigger-part.ts';
+import { isJsonObject, type Json, own } from '../../model/json.ts';
 
 /** Keys of steps with dots between them, those of loops first. */
 const STEP_PATH = /^[\w-]{1,64}(?:\.[\w-]{1,64})*$/;
@@ -22,7 +25,7 @@ const signals: TriggerObject<typeof schema> = {
   fetches: false,
   secrets: () => [],
   eventId: () => undefined,
-  signals: (written) => written,
+  signals: ({ step, key }) => ({ step, key, claim: (given) => claimOf(step, given) }),
   problems({ step }, { verifies, mode }) {
     if (mode !== 'Enforce' || verifies) return [];
     const message = `answers "${step}" for whoever knows the URL: no scheme is named, so nothing is verified`;
@@ -41,5 +44,36 @@ const signals: TriggerObject<typeof schema> = {
     };
   },
 };
+
+/** The output of the step is as that of a link's answer, and has what came. */
+function claimOf(step: string, given: Parameters<Signalling['claim']>[0]): ReturnType<Signalling['claim']> {
+  const { key, run } = given;
+  const { deliveryId, startedAt: at, trigger } = run;
+  const { [DOCUMENT_HEADER]: _, ...headers } = trigger.headers;
+  const body = key === undefined ? null : bodyOf(given.body);
+  const chosen = isJsonObject(body) ? own(body, 'choice') : undefined;
+  const choice = typeof chosen === 'string' ? chosen : undefined;
+  const answeredAt = new Date(at).toISOString();
+  const output = {
+    choice,
+    answeredAt,
+    by: 'webhook',
+    trigger: trigger.key,
+    deliveryId,
+    headers,
+    body,
+  };
+  return { step, key, choice, body: JSON.stringify(output), deliveryId, at };
+}
+
+/** What cannot be read is null: its key came from the headers alone. */
+function bodyOf(body: ArrivingBody): Json {
+  try {
+    return body.exactValue();
+  } catch (error) {
+    if (error instanceof ConversionError) return null;
+    throw error;
+  }
+}
 
 export const signalsTrigger = triggerPart({ name: 'signals', fields: {}, objects: { signals } });

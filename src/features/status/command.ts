@@ -39,7 +39,7 @@ interface Status {
 }
 
 /** What may have become of what was accepted. */
-const FATES = ['runs', 'held', 'discarded', 'filtered', 'duplicates', 'coalesced'] as const;
+const FATES = ['runs', 'held', 'discarded', 'filtered', 'answered', 'duplicates', 'coalesced'] as const;
 
 interface AttentionItem {
   readonly severity: 'error' | 'warning' | 'info';

@@ -1,5 +1,5 @@
 import type { CoalesceLimits } from '../../model/coalescing.ts';
-import type { DeliveryOutcome, DeliveryRecord, Reason } from '../../model/delivery.ts';
+import type { DeliveryOutcome, DeliveryRecord, Reason, SignalClaim } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { FlowRecord } from './flows.ts';
@@ -71,6 +71,8 @@ export interface Acceptance {
    * is planned to start as `openGroup` says, waits for others.
    */
   readonly coalesce?: CoalesceClaim | undefined;
+  /** It starts no run, and answers the steps that wait for it: the result is 'answered'. Names and delivery are kept. */
+  readonly signal?: SignalClaim | undefined;
   /** Where several processes share the store: the result is 'outdated' if this one knew less of its flows than is stored. */
   readonly judgedBy?: JudgedBy | undefined;
   readonly run: NewRun;
@@ -96,8 +98,10 @@ export interface SharedAcceptance {
 export interface SharedFate {
   readonly flowId: string;
   readonly triggerKey: string;
-  readonly kind: 'accepted' | 'held' | 'duplicate' | 'filtered' | 'closed';
+  readonly kind: 'accepted' | 'held' | 'answered' | 'duplicate' | 'filtered' | 'closed';
   readonly runId: string | null;
+  /** How many steps it answered. */
+  readonly answered?: number;
   /** Its run waits for its turn. */
   readonly isWaiting?: true;
 }
@@ -172,10 +176,12 @@ export type AcceptResult =
    * before it, so that none of its steps is due or leased, and its deadline is not set yet.
    */
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean; readonly isWaiting?: true }
-  /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. */
-  | { readonly kind: 'duplicate'; readonly runId: string; readonly isReplay: boolean }
+  /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. No id where that answered steps. */
+  | { readonly kind: 'duplicate'; readonly runId: string | null; readonly isReplay: boolean }
   /** It joined a run that waits for more deliveries; `startsNow` where it was the last one that fits. All of it is durable. */
   | { readonly kind: 'coalesced'; readonly runId: string; readonly isReplay: boolean; readonly startsNow: boolean }
+  /** It is for steps that wait, and answered so many of them now. */
+  | { readonly kind: 'answered'; readonly runId: null; readonly answered: number; readonly isReplay: boolean }
   /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */
   | { readonly kind: 'filtered'; readonly isReplay: boolean }
   /** The idempotency key was known, with another body: nothing was written. */
@@ -186,7 +192,7 @@ export type AcceptResult =
   | { readonly kind: 'outdated' };
 
 export type HoldResult =
-  | Exclude<AcceptResult, { kind: 'accepted' | 'coalesced' }>
+  | Exclude<AcceptResult, { kind: 'accepted' | 'coalesced' | 'answered' }>
   | { readonly kind: 'held'; readonly runId: string; readonly isReplay: boolean }
   | { readonly kind: 'open' };
 

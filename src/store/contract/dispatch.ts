@@ -201,6 +201,20 @@ export interface StepOutcome {
   readonly mayShareCommit?: boolean | undefined;
 }
 
+/** A step that begins to wait for the deliveries of a key. */
+export interface AwaitingStep extends StepAddress {
+  readonly flowId: string;
+  /** When its run did. */
+  readonly startedAt: number;
+  readonly key: string;
+  /** Of its signal. */
+  readonly name: string;
+  readonly input: Json;
+  readonly at: number;
+  /** Another signal ends its wait at once. */
+  readonly isAnswered: boolean;
+}
+
 export type StepResult =
   | { readonly kind: 'succeeded'; readonly output: Json }
   | { readonly kind: 'failed'; readonly error: StepError; readonly output?: Json }

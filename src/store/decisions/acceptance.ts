@@ -1,12 +1,12 @@
 import { type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
-import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
-import type { AcceptResult, EventClaim, HoldResult, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
+import type { DeliveryOutcome, DeliveryRecord, DeliveryShare, SignalClaim } from '../../model/delivery.ts';
+import type { AcceptResult, EventClaim, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
 import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
-import { fitsHeld, type Held, holdOf, insertHeld, keepHeldKeys } from './release.ts';
+import { fitsHeld, type Held, insertHeld } from './release.ts';
 import type { Bounds } from './removal.ts';
 import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
 
@@ -26,6 +26,8 @@ export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 
   readonly event: EventClaim | undefined;
   readonly verifiedBy: string | null;
   readonly isFiltered: boolean;
+  /** Undefined where it starts a run. */
+  readonly signal: SignalClaim | undefined;
   /** Undefined where it shares a run with no other. */
   readonly coalescing: Coalescing | undefined;
 }
@@ -67,6 +69,8 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   findEvent(call: Call): Ask<string | undefined>;
   /** The run that waits for more deliveries of its key. */
   findGroup(call: Call): Ask<Group | undefined>;
+  /** Answers the steps that wait for the delivery, and keeps it for others; how many it answered. Writes. */
+  answer(call: Call): Ask<number>;
   keepRedelivery(call: Call, runId: string): void;
   keepNonce(call: Call, runId: string | null): void;
   keepKey(call: Call, runId: string): void;
@@ -101,8 +105,10 @@ export interface Member<Call extends Candidate> {
 
 /** What became of a delivery at one trigger. */
 export interface Fate {
-  readonly kind: 'accepted' | 'held' | 'coalesced' | 'duplicate' | 'filtered' | 'closed';
+  readonly kind: 'accepted' | 'held' | 'answered' | 'coalesced' | 'duplicate' | 'filtered' | 'closed';
   readonly runId: string | null;
+  /** How many steps it answered. */
+  readonly answered?: number;
   /** Its run waits for its turn. */
   readonly isWaiting?: true;
   /** The group that it joined or opened. */
@@ -139,67 +145,47 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
   if (result.kind !== 'claimed') return alone(result);
   const { fate, isReplay } = keepAlone(rows, call, result);
   if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
+  if (fate.kind === 'answered') return { kind: 'answered', runId: null, answered: fate.answered ?? 0, isReplay };
   const { isWaiting, startsNow = false } = fate;
+  if (fate.kind === 'duplicate') return { kind: 'duplicate', runId: fate.runId, isReplay };
   const runId = fate.runId ?? call.runId;
-  if (fate.kind === 'duplicate') return { kind: 'duplicate', runId, isReplay };
   if (fate.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
   return { kind: 'coalesced', runId, isReplay, startsNow };
 }
 
 /**
  * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run
- * was planned, in this process or in another. A flow that was never deployed cannot differ.
+ * was planned, in this process or in another. A flow that was never deployed cannot differ; what answers a run starts none.
  */
 export function* mayStart(
   rows: FlowRows,
-  { flowId, revision }: Pick<Candidate, 'flowId' | 'revision'>,
+  { flowId, revision, signal }: Pick<Candidate, 'flowId' | 'revision'> & Partial<Pick<Candidate, 'signal'>>,
 ): Decision<boolean> {
   const flow = yield* rows.shareFlow(flowId);
-  return flow === undefined || (flow.revision === revision && flow.isOpen);
+  return flow === undefined || (flow.revision === revision && (flow.isOpen || signal !== undefined));
 }
 
-interface Holding<Call extends Candidate> {
-  readonly held: Held;
-  readonly bounds: Bounds;
-  /** They are asked for after the flow is locked: names are claimed in this order everywhere. */
-  rowsOf(): Ask<AcceptanceRows<Call>>;
-}
-
-/** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
-export function* hold<Call extends Candidate>(
-  port: Port,
-  call: Call,
-  { held, bounds, rowsOf }: Holding<Call>,
-): Decision<HoldResult | 'full'> {
-  const kind = yield* holdOf(port, call);
-  if (kind !== 'held') return { kind };
-  const rows = yield* rowsOf();
-  const result = yield* claim(rows, [{ call, start: 'later', held }], { port, bounds });
-  if (result === 'full') return result;
-  if (result.kind !== 'claimed') return alone(result);
-  const { fate, isReplay } = keepAlone(rows, call, result);
-  if (fate.kind === 'held') keepHeldKeys(port, held);
-  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
-  return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
-}
-
-const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptResult, { kind: 'duplicate' }> =>
+export const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptResult, { kind: 'duplicate' }> =>
   result.kind === 'repeated' ? { kind: 'duplicate', runId: result.runId, isReplay: false } : result;
 
 /** The record of a delivery to one trigger is that of what became of it there. */
-function keepAlone<Call extends Candidate>(
+export function keepAlone<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
   { fates: [fate], isReplay, isKept }: Claimed,
 ): { readonly fate: Fate; readonly isReplay: boolean } {
   if (fate === undefined) throw new Error('A delivery has no trigger.');
   const { kind, runId } = fate;
-  if (isKept) keepRecord(rows, call, { runId, isReplay, outcome: kind === 'coalesced' ? kind : outcomeOf(kind) });
+  if (isKept) keepRecord(rows, call, { runId, isReplay, outcome: kind === 'coalesced' ? kind : outcomeOf(kind, call) });
   return { fate, isReplay };
 }
 
 /** Undefined where the delivery's own run starts, now or later. */
-export function outcomeOf(kind: Fate['kind']): 'duplicate' | 'filtered' | undefined {
+export function outcomeOf(
+  kind: Fate['kind'],
+  { signal }: Candidate,
+): 'duplicate' | 'filtered' | 'answered' | undefined {
+  if (kind === 'answered' && signal?.key !== undefined) return kind;
   if (kind === 'duplicate') return kind;
   return kind === 'filtered' || kind === 'closed' ? 'filtered' : undefined;
 }
@@ -291,8 +277,10 @@ function* fateOf<Call extends Candidate>(
   if (start === 'never') return { kind: 'closed', runId: null };
   if (isKeyed) return { kind: 'duplicate', runId: ofKey ?? null };
   const ofEvent = call.event === undefined ? undefined : yield* rows.findEvent(call);
-  if (ofEvent !== undefined) return { kind: 'duplicate', runId: ofEvent };
+  // What answered steps keeps its event by the run that it did not start.
+  if (ofEvent !== undefined) return { kind: 'duplicate', runId: call.signal === undefined ? ofEvent : null };
   if (call.isFiltered) return { kind: 'filtered', runId: null };
+  if (call.signal !== undefined) return { kind: 'answered', runId: null };
   const { runId, revision, coalescing, redeliveredFrom } = call;
   const kind = start === 'later' ? 'held' : 'accepted';
   if (coalescing === undefined || redeliveredFrom !== null) return { kind, runId };
@@ -323,6 +311,10 @@ function* keep<Call extends Candidate>(
   if (call.nonce !== undefined && nonce?.isOwn !== true) rows.keepNonce(call, runId);
   const isUse = call.verifiedBy !== null && call.hasDelivery && kind !== 'closed';
   if (isUse && !isReplay && call.redeliveredFrom === null) rows.countKeyUse(call);
+  if (kind === 'answered') {
+    if (call.event !== undefined) rows.keepEvent(call, call.runId);
+    return { ...fate, answered: yield* rows.answer(call) };
+  }
   if (runId === null || kind === 'duplicate') return fate;
   if (call.idempotencyKey !== null) rows.keepKey(call, runId);
   if (call.event !== undefined) rows.keepEvent(call, runId);

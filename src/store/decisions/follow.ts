@@ -33,7 +33,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
     // The attempt continues after this, so it needs a row; otherwise the row is written when the attempt ends, or
     // never.
     const attempt = held.attempt === 0 ? beginAttempt(rows, outcome) : held.attempt;
-    if (result.kind === 'waiting') yield* waitStep(rows, outcome, { ...result, attempt });
+    if (result.kind === 'waiting') yield* waitStep(rows, outcome, { ...result, attempt, run: held.run });
     else yield* startLoop(progress, outcome, result);
   } else {
     endAttempt(rows, outcome, { result, written: held.attempt });

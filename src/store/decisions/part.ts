@@ -1,7 +1,7 @@
 import type { StorePart } from '../part.ts';
 import type { FlowChange } from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { Port } from './port.ts';
+import type { Answering, Port } from './port.ts';
 
 /** A verb of a part, said once for every backend. Its arguments and its answer are what `decide` takes and returns. */
 type WrittenVerb = {
@@ -20,6 +20,8 @@ type WrittenVerb = {
 
 export interface WrittenPart extends StorePart {
   readonly verbs: Readonly<Record<string, WrittenVerb>>;
+  /** Of one part alone. */
+  readonly answering?: Answering;
 }
 
 export const storePart = <const Part extends WrittenPart>(part: Part): Part => part;

@@ -1,4 +1,6 @@
+import type { SignalClaim } from '../../model/delivery.ts';
 import type { ChainKey } from '../activity-chain.ts';
+import type { AwaitingStep } from '../store.ts';
 import type { Count } from './counts.ts';
 import type { Ask, Decision } from './decision.ts';
 
@@ -46,6 +48,7 @@ export interface Port {
   /** What finds runs by their search keys. */
   readonly runKeys: readonly KeyIndex[];
   readonly commitOrder: CommitOrder;
+  readonly answering: Answering | undefined;
   /** The delivery log in the database, where one in memory may hide it. */
   readonly storedLog?: Port;
 }
@@ -81,6 +84,26 @@ export interface CommitOrder {
   };
   /** Makes an order of runs that another database numbered; yields whether there were any. */
   adopt?(port: Port): Decision<boolean>;
+}
+
+/** How deliveries answer steps that wait; a part of the store says it. */
+export interface Answering {
+  /** Until the transaction ends, no step begins to wait for one of these deliveries, and no other one answers for it. */
+  lock(port: Port, calls: readonly Signalled[]): void;
+  /** Answers the steps that wait for a delivery, which is locked, and keeps it for others; yields how many it answered. */
+  answer(port: Port, call: Signalled): Decision<number>;
+  /** Notes what a step waits for, and gives it the first delivery that was kept for it, unless it is answered; whether one was. */
+  await(port: Port, step: AwaitingStep): Decision<boolean>;
+}
+
+/** It answers nothing without a signal. */
+export interface Signalled {
+  readonly flowId: string;
+  readonly signal: SignalClaim | undefined;
+}
+
+export function* answerBy(port: Port, call: Signalled): Decision<number> {
+  return port.answering === undefined ? 0 : yield* port.answering.answer(port, call);
 }
 
 /** Values that are made when they are first asked for, one for each key. */

@@ -3,6 +3,7 @@ import type { RunStatus, RunTriggerType, StepStatus } from '../../model/manifest
 import type { WiredGraph } from '../../model/planner.ts';
 import type { Run, StepError } from '../../model/run.ts';
 import type {
+  AwaitingStep,
   BegunAttempt,
   Claim,
   FlowRecord,
@@ -141,6 +142,8 @@ export interface RunReads {
   findSignal(step: StepAddress, name: string, used: readonly number[]): SignalRow | undefined;
   /** Gives the step the first signal of that name that no step took; false where there is none. Writes. */
   takeSignal(step: StepAddress, name: string): boolean;
+  /** As `Answering.await`. Writes. */
+  awaitKey(step: AwaitingStep): boolean;
   /** Whether a signal of that name was ever sent to the run. */
   hasSignal(runId: string, name: string): boolean;
   /** Key of the step that has waited the longest for a signal of that name. */

@@ -53,7 +53,7 @@ export function* acceptShared<Call extends Candidate>(
   if (isKept && leading !== undefined) {
     const shares = sharesOf(members, fates);
     const own = shares.splice(lead.at, 1);
-    const outcome = outcomeOf(lead.kind);
+    const outcome = outcomeOf(lead.kind, leading);
     keepRecord(rows, leading, { runId: lead.runId, isReplay, outcome, shares: [...own, ...shares] });
     if (lead.kind === 'held' && held !== undefined) keepHeldKeys(port, held);
   }
@@ -61,7 +61,7 @@ export function* acceptShared<Call extends Candidate>(
 }
 
 /** From what the record says of the delivery to what only others of its triggers say. */
-const LEADING = ['accepted', 'held', 'duplicate', 'filtered', 'closed'] as const;
+const LEADING = ['accepted', 'held', 'answered', 'duplicate', 'filtered', 'closed'] as const;
 
 /** The fate that the record and the answer have: the first run that starts, else the first that will, else what it repeats. */
 function leadOf(fates: readonly SharedFate[], ofKey: string | null): SharedFate & { readonly at: number } {
@@ -81,7 +81,8 @@ function sharesOf(
 ): DeliveryShare[] {
   return fates.map(({ kind, flowId, triggerKey, runId }, at): DeliveryShare => {
     const isOwn = kind === 'accepted' || kind === 'held';
-    const outcome = isOwn ? (members[at]?.isUnevaluated === true ? 'unevaluated' : null) : kind;
+    const isUnevaluated = members[at]?.isUnevaluated === true && (isOwn || kind === 'answered');
+    const outcome = isUnevaluated ? 'unevaluated' : isOwn ? null : kind;
     return { flowId, triggerKey, runId, outcome };
   });
 }

@@ -11,7 +11,7 @@ interface SignalText {
 
 const toSignal = (row: SignalText | undefined): SignalRow | undefined => row && { ...row, body: fromJson(row.body) };
 
-type Read = 'findSignal' | 'takeSignal' | 'hasSignal' | 'findWaiting';
+type Read = 'findSignal' | 'takeSignal' | 'awaitKey' | 'hasSignal' | 'findWaiting';
 
 export function signalReads(port: Port): Pick<Asks<RunReads>, Read> {
   return {
@@ -27,6 +27,9 @@ export function signalReads(port: Port): Pick<Asks<RunReads>, Read> {
         UPDATE sluice.signals SET step_key = ${stepKey} WHERE id = (
           SELECT min(id) FROM sluice.signals WHERE run_id = ${runId} AND name = ${name} AND step_key IS NULL)`);
       return taken > 0;
+    },
+    *awaitKey(step) {
+      return port.answering !== undefined && (yield* port.answering.await(port, step));
     },
     *hasSignal(runId, name) {
       const found = yield* port.get(

@@ -28,13 +28,13 @@ function* listUsed(rows: RunRows, step: StepAddress, wait: Wait | null): Decisio
   return came === null ? wait.used : [...wait.used, came.id];
 }
 
-type Waiting = Extract<StepResult, { kind: 'waiting' }> & { readonly attempt: number };
+type Waiting = Extract<StepResult, { kind: 'waiting' }> & { readonly attempt: number; readonly run: FoundRun };
 
 /** Lets a step wait with its attempt open. It takes a signal that was sent before at once, and is due now. */
 export function* waitStep(
   rows: RunRows,
   { runId, stepKey, at, input, inputsRevision }: StepOutcome,
-  { attempt, state, dueAt, signalName, limitAt }: Waiting,
+  { attempt, state, dueAt, signalName, signalKey: key, limitAt, run: { flowId, startedAt } }: Waiting,
 ): Decision<void> {
   const step = { runId, stepKey };
   const last = readWait(yield* rows.findWait(runId, stepKey));
@@ -44,7 +44,11 @@ export function* waitStep(
   const isSent =
     signalName !== null &&
     ((yield* rows.findSignal(step, signalName, used)) !== undefined || (yield* rows.takeSignal(step, signalName)));
-  const due = isSent ? { dueAt: at, signalName: null, limitAt: null } : { dueAt, signalName, limitAt: limitAt ?? null };
+  const awaiting = { ...step, flowId, startedAt, input, at, isAnswered: isSent };
+  const isKept =
+    signalName !== null && key !== undefined && (yield* rows.awaitKey({ ...awaiting, key, name: signalName }));
+  const due =
+    isSent || isKept ? { dueAt: at, signalName: null, limitAt: null } : { dueAt, signalName, limitAt: limitAt ?? null };
   rows.keepWait({ ...step, attempt, input, inputsRevision: inputsRevision ?? null, wait, ...due });
 }
 

@@ -51,6 +51,8 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...activityVerbs,
 });
 
+export const answering = storeParts.flatMap((part) => part.answering ?? [])[0];
+
 /** The verbs of the listed parts. */
 export const partVerbs = verbsOfParts(storeParts, {});
 

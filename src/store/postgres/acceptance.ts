@@ -7,13 +7,13 @@ import {
   asReplay,
   type Candidate,
   type FlowRows,
-  hold,
   sharingFlowRows,
 } from '../decisions/acceptance.ts';
 import { coalescingOf, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse } from '../decisions/counts.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
 import { flowsAt, lockFlows, shareFlows } from '../decisions/flows.ts';
+import { hold } from '../decisions/held-acceptance.ts';
 import {
   keepHeaders,
   listTriggerKeys,
@@ -24,6 +24,7 @@ import {
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
 import { lockPlaces, waiting } from '../decisions/placing.ts';
+import { answerBy } from '../decisions/port.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
@@ -116,7 +117,7 @@ export async function acceptAll(
   );
   const written = new NewRows(sql);
   const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, groups, written });
-  await lockOrders(rows, calls);
+  await lockOrders(sql, rows, calls);
   const results: (AcceptResult | SharedResult)[] = [];
   for (const { members, call } of each) {
     const own = members?.map((member) => member.call) ?? (call === undefined ? [] : [call]);
@@ -163,9 +164,10 @@ async function isStale(sql: Sql, calls: readonly AcceptCall[]): Promise<boolean>
   return findStale(calls, { flows, bySlug }) !== undefined;
 }
 
-async function lockOrders(rows: AcceptanceRows<AcceptCall>, calls: readonly AcceptCall[]): Promise<void> {
+async function lockOrders({ port }: Sql, rows: AcceptanceRows<AcceptCall>, calls: readonly AcceptCall[]): Promise<void> {
   const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
   if (joining.length > 0) await decide(lockPlaces(rows, joining));
+  port.answering?.lock(port, calls);
 }
 
 function sharedCall({ acceptance, start, lease }: SharedAcceptance): SharedCall<AcceptCall> {
@@ -201,7 +203,7 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
     names = await ClaimedNames.take(sql, calls);
     // What is shared joins no group.
     const rows = acceptanceRows(sql, { flows, names, groups: new Groups(), written });
-    await lockOrders(rows, calls);
+    await lockOrders(sql, rows, calls);
     return rows;
   };
   const sharing = { port: sql.port, flows, bounds: sql.bounds.held, rowsOf: () => awaited(claimNames()) };
@@ -276,7 +278,7 @@ interface AcceptCall extends Candidate, GivenAcceptance {
 }
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
-  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, coalesce, run } = acceptance;
+  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, coalesce, signal, run } = acceptance;
   const { id: runId, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
   const redeliveredFrom = delivery?.redeliveredFrom ?? null;
   const bodySha256 = bodyDigestOf(acceptance);
@@ -294,6 +296,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     event,
     verifiedBy: verifiedBy ?? null,
     isFiltered,
+    signal,
     coalescing: coalesce && coalescingOf(run, coalesce, arrivalOf(acceptance)),
     subFlows,
     pins,
@@ -578,6 +581,7 @@ function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction
       return known(undefined);
     },
     findGroup: ({ coalescing }) => known(coalescing && groups.find(coalescing)),
+    answer: (call) => awaited(decide(answerBy(sql.port, call))),
     keepRedelivery({ redeliveryRow }, runId) {
       if (redeliveryRow !== undefined) redeliveries.keep(ofRun(redeliveryRow, runId));
     },

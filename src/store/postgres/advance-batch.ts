@@ -151,6 +151,7 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     reopenLoop: unknown,
     findSignal: unknown,
     takeSignal: unknown,
+    awaitKey: unknown,
     hasSignal: unknown,
     findWaiting: unknown,
     findAttemptStart: unknown,

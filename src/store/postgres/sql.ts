@@ -5,6 +5,7 @@ import type { ChainKey } from '../activity-chain.ts';
 import { CollectedCounts } from '../decisions/counts.ts';
 import { awaited } from '../decisions/decision.ts';
 import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
+import { answering } from '../decisions/verbs.ts';
 import { commitOrder, runKeys } from './run-order.ts';
 
 export type { SqlValue } from '../decisions/port.ts';
@@ -199,6 +200,7 @@ export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...g
     chainKey,
     runKeys,
     commitOrder,
+    answering,
     kept: (make) => statements.kept.of(make, make),
     own: (make) => own.of(make, () => make(port)),
   };

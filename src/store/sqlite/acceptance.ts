@@ -7,12 +7,12 @@ import {
   type Candidate,
   type FirstUse,
   type FlowRows,
-  hold,
   type NonceUse,
 } from '../decisions/acceptance.ts';
 import { coalescingOf, copyDeliveries, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse, countRun } from '../decisions/counts.ts';
 import { decideNow, known } from '../decisions/decision.ts';
+import { hold } from '../decisions/held-acceptance.ts';
 import {
   keepHeaders,
   listTriggerKeys,
@@ -23,6 +23,7 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import { answerBy } from '../decisions/port.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
@@ -209,6 +210,7 @@ function prepareAcceptanceRows(db: Database, { indexes }: WriterState): Acceptan
     },
     findEvent: (call) => known(events.find(call, triggerKeys(call.flowId, call.triggerKey))),
     findGroup: ({ coalescing, groups }) => known(coalescing && groups?.find(coalescing)),
+    answer: (call) => known(decideNow(answerBy(portOf(db), call))),
     keepRedelivery() {
       // The delivery itself says which one it repeats, and which run it belongs to.
     },

@@ -4,6 +4,7 @@ import type { ChainKey } from '../activity-chain.ts';
 import { decideNow, known } from '../decisions/decision.ts';
 import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
 import type { Verb, Verbs } from '../decisions/verb.ts';
+import { answering } from '../decisions/verbs.ts';
 import type { Store } from '../store.ts';
 import { BatchCounters } from './batch-counters.ts';
 import { booleansOf, deletesCounts, toSqlite } from './dialect.ts';
@@ -91,6 +92,7 @@ function portTo(db: Database, { schema, count, addCounts, chainKey }: PortOption
     chainKey,
     runKeys,
     commitOrder,
+    answering,
     kept: (make) => memory.of(make, make),
     own: (make) => own.of(make, () => make(port)),
   };

@@ -1,4 +1,4 @@
-import type { DeliveryRecord } from '../../model/delivery.ts';
+import type { DeliveryRecord, SignalClaim } from '../../model/delivery.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import type { Candidate } from '../decisions/acceptance.ts';
 import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
@@ -80,6 +80,7 @@ type Front = readonly [
   isFiltered: boolean,
   event: SentEvent | undefined,
   coalesce: CoalesceClaim | undefined,
+  signal: SignalClaim | undefined,
   subFlows: NewRun['subFlows'],
   pins: NewRun['pins'],
   order: NewRun['order'],
@@ -87,7 +88,7 @@ type Front = readonly [
   shares: DeliveryRecord['shares'],
 ];
 
-const FRONT_LENGTH = 15 satisfies Front['length'];
+const FRONT_LENGTH = 16 satisfies Front['length'];
 
 /**
  * An acceptance as it is sent to the writer, without its body: one list, since each list in another one costs both threads
@@ -96,7 +97,7 @@ const FRONT_LENGTH = 15 satisfies Front['length'];
 export type SentAcceptance = readonly unknown[];
 
 export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): SentAcceptance {
-  const { delivery, nonce, verifiedBy, idempotencyKey, event, coalesce, run } = acceptance;
+  const { delivery, nonce, verifiedBy, idempotencyKey, event, coalesce, signal, run } = acceptance;
   const steps = stepRows(run, lease);
   const keys = searchKeyRows(run.searchKeys);
   const ownKeys = delivery?.searchKeys === run.searchKeys ? undefined : searchKeyRows(delivery?.searchKeys);
@@ -111,6 +112,7 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
     acceptance.isFiltered === true,
     event && { ...event, name: eventDigest(run, event.id) },
     coalesce,
+    signal,
     run.subFlows,
     run.pins,
     run.order,
@@ -133,7 +135,7 @@ export function sentAcceptance(acceptance: Acceptance, lease?: BirthLease): Sent
 }
 
 /** An acceptance as the writer reads it from its list. */
-interface ReceivedAcceptance extends Pick<Candidate, 'verifiedBy' | 'bodySha256' | 'isFiltered'> {
+interface ReceivedAcceptance extends Pick<Candidate, 'verifiedBy' | 'bodySha256' | 'isFiltered' | 'signal'> {
   readonly run: SentRun;
   readonly delivery: SentDelivery | undefined;
   readonly nonce: SentNonce | undefined;
@@ -143,7 +145,8 @@ interface ReceivedAcceptance extends Pick<Candidate, 'verifiedBy' | 'bodySha256'
 
 export function receivedAcceptance(sent: SentAcceptance): ReceivedAcceptance {
   const [steps, ofRun, own, hasDelivery, hasNonce, ...others] = sent.slice(0, FRONT_LENGTH) as unknown as Front;
-  const [verifiedBy, bodySha256, isFiltered, event, coalesce, subFlows, pins, order, deliveriesOf, shares] = others;
+  const [verifiedBy, bodySha256, isFiltered, event, coalesce, signal, ...further] = others;
+  const [subFlows, pins, order, deliveriesOf, shares] = further;
   let at: number = FRONT_LENGTH;
   const next = <Values>(count: number) => {
     at += count;
@@ -162,7 +165,7 @@ export function receivedAcceptance(sent: SentAcceptance): ReceivedAcceptance {
   const nonce = hasNonce ? nonceOf(next<ValuesOf<typeof NONCE_FIELDS>>(NONCE_FIELDS.length)) : undefined;
   const delivery: SentDelivery | undefined = deliveryValues && [deliveryValues, ownKeys, shares];
   const run: SentRun = [row, stepsOfRun, keys, subFlows, pins, order, deliveriesOf];
-  return { run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event, coalesce };
+  return { run, delivery, nonce, verifiedBy, bodySha256, isFiltered, event, coalesce, signal };
 }
 
 function nonceOf(values: ValuesOf<typeof NONCE_FIELDS>): SentNonce {

@@ -223,6 +223,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
         held: 0,
         discarded: 0,
         filtered: 1,
+        answered: 0,
         duplicates: 2,
         coalesced: 1,
         reconciled: 0,

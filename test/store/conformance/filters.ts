@@ -98,7 +98,7 @@ export function filters({ test }: StoreUnderTest): void {
       await store.accept(acceptanceOf(3, { idempotencyKey: 'key' }));
       const books = await store.of(booksStore).countBooks({ since: T0, until: T0 + minute });
       const none = { held: 0, discarded: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
-      expect(books).toEqual({ ...none, accepted: 3, runs: 1, filtered: 1, duplicates: 1 });
+      expect(books).toEqual({ ...none, accepted: 3, runs: 1, filtered: 1, answered: 0, duplicates: 1 });
       const listed = async (outcome: 'filtered' | 'duplicate') =>
         (await store.listDeliveries({ outcome, skip: 0, take: 9 })).items.map((each) => each.id);
       expect([await listed('filtered'), await listed('duplicate')]).toEqual([[id(1)], [id(3)]]);

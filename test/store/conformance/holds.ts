@@ -71,7 +71,7 @@ export function holds({ test }: StoreUnderTest): void {
   });
 
   describe('the books', () => {
-    const rest = { filtered: 0, duplicates: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
+    const rest = { filtered: 0, answered: 0, duplicates: 0, coalesced: 0, reconciled: 0, unaccounted: 0, givenUp: 0 };
     const NONE = { accepted: 0, runs: 0, held: 0, discarded: 0, ...rest };
     const books = (store: Store, since = T0, until = T0 + minute) => store.of(booksStore).countBooks({ since, until });
 

@@ -45,8 +45,8 @@ export function waits({ test }: StoreUnderTest): void {
       const claim = await claimOne(store, T0 + 8);
       expect(claim.resumed?.signal).toEqual({ body: { by: 'Ada' }, deliveredAt: T0 + 7 });
       expect(await store.of(runsStore).listSignals(runId)).toEqual([
-        { name: 'stop', deliveredAt: T0 + 7, stepKey: null },
-        { name: 'go', deliveredAt: T0 + 7, stepKey: 'a' },
+        { name: 'stop', deliveredAt: T0 + 7, stepKey: null, deliveryId: null },
+        { name: 'go', deliveredAt: T0 + 7, stepKey: 'a', deliveryId: null },
       ]);
     });
 

@@ -8,6 +8,7 @@ import { joinedDeliveries } from './0007-joined-deliveries.ts';
 import { reconciliations } from './0008-reconciliations.ts';
 import { slugs } from './0009-slugs.ts';
 import { heldShares } from './0010-held-shares.ts';
+import { signals } from './0011-signals.ts';
 
 /** One step of the schema. Never changed once released: a database that has it will not run it again. */
 export interface Migration {
@@ -29,4 +30,5 @@ export const migrations: readonly Migration[] = [
   reconciliations,
   slugs,
   heldShares,
+  signals,
 ];

@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { field } from '../../dashboard/answer.ts';
+import { parameter } from '../../dashboard/input.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
+import { limitOf } from '../../dashboard/sight.ts';
+import { DAY_MS } from '../../model/clock.ts';
+import { createSweeper } from '../../sweeper.ts';
+import { signalsStore } from './store.ts';
+
+/** A run may start long before it waits. */
+const KEPT_DAYS = 30;
+/** The oldest of more are forgotten within a minute. */
+const [MAX_KEPT, MAX_KEPT_BYTES] = [10_000, 64 * 1024 * 1024];
+const CHUNK_ROWS = 500;
+
+export const answeredStepsSchema = z.array(
+  z.object({ runId: field.id(), stepKey: z.string(), flowId: field.id(), flowName: z.string() }),
+);
+
+const answeredRoutes: ApiRoutes = (app, services) => {
+  app.get(
+    '/flows/api/webhooks/:deliveryId/answered',
+    route('deliveries', {
+      operationId: 'listAnsweredSteps',
+      limit: 'delivery',
+      summary:
+        'The steps that a delivery to a trigger with `signals` answered so far; none of runs that were removed since',
+      params: z.object({ deliveryId: parameter.guid() }),
+      answer: answeredStepsSchema,
+    }),
+    async (request) => {
+      const { flowIds } = limitOf(request, services);
+      const steps = await services.store.of(signalsStore).listAnswered(request.params.deliveryId);
+      return steps.filter(({ flowId }) => flowIds === undefined || flowIds.includes(flowId));
+    },
+  );
+};
+
+export const signals = servicePart({
+  name: 'signals',
+  routes: [answeredRoutes],
+  start: ({ store, clock, logger }) => ({
+    sweeper: createSweeper({
+      sweep: (inChunks) =>
+        inChunks(() => {
+          const bounds = { maxRows: MAX_KEPT, maxBytes: MAX_KEPT_BYTES, limit: CHUNK_ROWS };
+          return store.of(signalsStore).purgeKeptSignals({ before: clock.now() - KEPT_DAYS * DAY_MS, ...bounds });
+        }),
+      failure: 'kept deliveries to triggers that signal could not be removed',
+      logger,
+    }),
+  }),
+});

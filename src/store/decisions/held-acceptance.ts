@@ -1,0 +1,31 @@
+import type { HoldResult } from '../store.ts';
+import { type AcceptanceRows, alone, type Candidate, claim, keepAlone } from './acceptance.ts';
+import type { Ask, Decision } from './decision.ts';
+import type { Port } from './port.ts';
+import { type Held, holdOf, keepHeldKeys } from './release.ts';
+import type { Bounds } from './removal.ts';
+
+interface Holding<Call extends Candidate> {
+  readonly held: Held;
+  readonly bounds: Bounds;
+  /** They are asked for after the flow is locked: names are claimed in this order everywhere. */
+  rowsOf(): Ask<AcceptanceRows<Call>>;
+}
+
+/** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
+export function* hold<Call extends Candidate>(
+  port: Port,
+  call: Call,
+  { held, bounds, rowsOf }: Holding<Call>,
+): Decision<HoldResult | 'full'> {
+  const kind = yield* holdOf(port, call);
+  if (kind !== 'held') return { kind };
+  const rows = yield* rowsOf();
+  const result = yield* claim(rows, [{ call, start: 'later', held }], { port, bounds });
+  if (result === 'full') return result;
+  if (result.kind !== 'claimed') return alone(result);
+  const { fate, isReplay } = keepAlone(rows, call, result);
+  if (fate.kind === 'held') keepHeldKeys(port, held);
+  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
+  return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
+}
