@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { eventually, type Service } from '../e2e/service.ts';
 import { deliver } from './deliver.ts';
@@ -10,11 +10,19 @@ async function started() {
   return { example, people, service: await serveExample(example) };
 }
 
-const FLOWS = { slack: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a01', mail: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a03' };
+const FLOWS = {
+  slack: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a01',
+  mail: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a03',
+  slackButton: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a04',
+  githubReview: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a05',
+  mailReply: 'f1c0b7a4-6d29-4e35-8a17-3b5e9d2c6a06',
+};
 
-async function trigger({ url }: Service, flow: keyof typeof FLOWS, body: object): Promise<void> {
+async function trigger({ url }: Service, flow: keyof typeof FLOWS, body: object): Promise<string> {
   const sent = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-  expect((await fetch(`${url}/flows/api/flows/${FLOWS[flow]}/trigger`, sent)).status).toBe(200);
+  const started = await fetch(`${url}/flows/api/flows/${FLOWS[flow]}/trigger`, sent);
+  expect(started.status).toBe(200);
+  return Object(await started.json()).runId;
 }
 
 const got = async ({ asked }: FakeService, count: number): Promise<readonly Asked[]> =>
@@ -22,6 +30,16 @@ const got = async ({ asked }: FakeService, count: number): Promise<readonly Aske
     async () => asked,
     ({ length }) => length >= count,
   );
+
+/** Until the run waits for somebody. */
+const waiting = ({ url }: Service, runId: string) =>
+  eventually(
+    async () => (await fetch(`${url}/flows/api/runs?waiting=signal&search=${runId}`)).json(),
+    (answer) => JSON.stringify(answer).includes(runId),
+  );
+
+/** What a mail or a message said. */
+const said = (asked: Asked | undefined): Record<string, unknown> => JSON.parse(asked?.body ?? '{}');
 
 /** Opens the link of a message that offers this choice, sees it highlighted, and presses it. */
 async function answer({ url }: Service, { body }: Asked, choice: string): Promise<number> {
@@ -79,4 +97,85 @@ it('asks several by mail, each by a link of their own, and pays when all have ag
     to: 'accounts@example.com',
     subject: 'Pay invoice R-7',
   });
+});
+
+it('takes the press of a button in Slack as the answer, once', async () => {
+  const { example, people, service } = await started();
+  const key = await variableOf(example, 'SLACK_SIGNING_SECRET');
+  const runId = await trigger(service, 'slackButton', { version: 'v7' });
+  const [message] = await got(people, 1);
+  const blocks = JSON.stringify(said(message).blocks);
+  expect(blocks).toContain(`"action_id":"not-now","value":"${runId}"`);
+  await waiting(service, runId);
+  const payload = {
+    type: 'block_actions',
+    user: { id: 'U1', username: 'ada' },
+    actions: [{ type: 'button', action_id: 'not-now', value: runId }],
+  };
+  const body = String(new URLSearchParams({ payload: JSON.stringify(payload) }));
+  const pressed = {
+    slug: 'slack-buttons',
+    scheme: 'Slack',
+    key,
+    body,
+    contentType: 'application/x-www-form-urlencoded',
+  };
+  expect((await deliver(service, { ...pressed, key: 'of another app' })).status).toBe(401);
+  expect(await deliver(service, pressed)).toMatchObject({ status: 200, body: { answered: 1 } });
+  expect(said((await got(people, 2))[1])).toEqual({ text: 'v7: not-now, said ada' });
+  expect((await deliver(service, pressed)).status).toBe(409);
+});
+
+it('goes on when somebody reviews a deployment at GitHub, also before the run waits', async () => {
+  const { example, people, service } = await started();
+  const key = await variableOf(example, 'GITHUB_WEBHOOK_SECRET');
+  const review = (id: number, action: string) =>
+    deliver(service, {
+      slug: 'github-reviews',
+      scheme: 'GitHub',
+      key,
+      headers: { 'x-github-event': 'deployment_review', 'x-github-delivery': randomUUID() },
+      body: JSON.stringify({
+        action,
+        approver: { login: 'octocat' },
+        comment: '',
+        workflow_run: { id },
+        repository: {},
+      }),
+    });
+  const runId = await trigger(service, 'githubReview', { workflowRun: 9007199254740991, version: 'v7' });
+  await waiting(service, runId);
+  expect((await review(9007199254740991, 'requested')).body).toMatchObject({ filtered: true });
+  expect((await review(9007199254740991, 'approved')).body).toMatchObject({ answered: 1 });
+  expect(said((await got(people, 1))[0]).subject).toBe('v7 was approved by octocat');
+  expect((await review(8, 'rejected')).body).toMatchObject({ answered: 0 });
+  await trigger(service, 'githubReview', { workflowRun: 8, version: 'v8' });
+  expect(said((await got(people, 2))[1]).subject).toBe('v8 was rejected by octocat');
+});
+
+it('takes the reply to a mail as the answer', async () => {
+  const { example, people, service } = await started();
+  const key = await variableOf(example, 'MAILGUN_SIGNING_KEY');
+  const runId = await trigger(service, 'mailReply', { number: 'R-7', approver: 'ada@example.com' });
+  const { replyTo } = said((await got(people, 1))[0]);
+  await waiting(service, runId);
+  const [timestamp, token] = [String(Math.floor(Date.now() / 1000)), randomBytes(25).toString('hex')];
+  // As Mailgun's documentation says: https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks
+  const signature = createHmac('sha256', key)
+    .update(timestamp + token)
+    .digest('hex');
+  const mail = new FormData();
+  const fields = {
+    recipient: String(replyTo),
+    sender: 'ada@example.com',
+    subject: 'Re: Pay invoice R-7?',
+    timestamp,
+    token,
+    signature,
+  };
+  for (const [name, value] of Object.entries(fields)) mail.set(name, value);
+  mail.set('stripped-text', 'Yes, please.\n');
+  const sent = await fetch(`${service.url}/flows/api/webhook/mail-replies`, { method: 'POST', body: mail });
+  expect([sent.status, await sent.json()]).toEqual([200, { answered: 1, deliveryId: expect.any(String) }]);
+  expect(said((await got(people, 2))[1])).toEqual({ to: 'accounts@example.com', subject: 'Pay invoice R-7' });
 });
