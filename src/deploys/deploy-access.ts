@@ -5,6 +5,7 @@ import type { Access, AccessRoute, Finding } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import {
   accessOf,
+  answerText,
   CLOSED,
   describeEntrance,
   type Entrance,
@@ -125,8 +126,12 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
       continue;
     }
     if (was === undefined) {
-      const reasons = ['The route is new, and no signature is enforced.'];
-      if (!isVerified(is)) add(name, [earlier, route], { ...about, access: 'wider', reasons });
+      const reasons = [
+        ...(isVerified(is) ? [] : ['The route is new, and no signature is enforced.']),
+        // Runs in flight may wait there already.
+        ...(is.answers === undefined || before === undefined ? [] : [answerText(is.answers)]),
+      ];
+      if (reasons.length > 0) add(name, [earlier, route], { ...about, access: 'wider', reasons });
       continue;
     }
     const { access, reasons } = accessOf(was, is);

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { meaningOf } from '../manifest/body-schema.ts';
-import { unverifiedSources } from '../manifest/trigger-objects.ts';
+import { signalsOf, unverifiedSources } from '../manifest/trigger-objects.ts';
 import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
@@ -21,6 +21,8 @@ export interface Entrance {
   readonly isShared?: boolean;
   /** Undefined where the trigger is not served: nobody gets in, in any mode. */
   readonly gates: EntranceGates | undefined;
+  /** The step that its deliveries answer, and by which key; undefined where they start runs. */
+  readonly answers?: string | undefined;
   /** The publisher's log whose entries are taken although no signature of theirs is verified; undefined where none is. */
   readonly unsignedFrom?: string | undefined;
   /** How the address of a client is found, for gates that go by it. */
@@ -69,6 +71,7 @@ export function entranceOf(
   return {
     mode,
     isShared: inputs.webhookShared === true,
+    answers: answersOf(trigger),
     unsignedFrom: unverifiedSources(trigger, {
       verifies: scheme !== undefined,
       // What is fetched comes from no address that the gate would judge.
@@ -113,7 +116,7 @@ function describeGate<Name extends keyof Rules>(gate: Name, gates: EntranceGates
   return rule === undefined ? [] : [describe(rule)];
 }
 
-type Aspect = keyof Rules | 'mode' | 'shared' | 'unsigned';
+type Aspect = keyof Rules | 'mode' | 'shared' | 'answers' | 'unsigned';
 
 /** One way in which an entrance lets in more, or less. */
 interface AccessReason {
@@ -128,8 +131,30 @@ export function accessOf(
   before: Entrance,
   after: Entrance,
 ): { readonly access: Access; readonly reasons: readonly AccessReason[] } {
-  const reasons = [...sharingReasons(before, after), ...unsignedReasons(before, after), ...reasonsOf(before, after)];
+  const reasons = [
+    ...answerReasons(before, after),
+    ...sharingReasons(before, after),
+    ...unsignedReasons(before, after),
+    ...reasonsOf(before, after),
+  ];
   return { access: widest(reasons.map(({ access }) => access)), reasons };
+}
+
+/** Answering is more than starting a run, and another step or key is another answer. */
+function answerReasons(
+  { answers: was, gates }: Entrance,
+  { answers: is, gates: after }: Entrance,
+): readonly AccessReason[] {
+  if (was === is || gates === undefined || after === undefined) return [];
+  const text = is === undefined ? 'Its deliveries start runs, and answered a step.' : answerText(is);
+  return [{ aspect: 'answers', access: 'wider', text }];
+}
+
+export const answerText = (answers: string) => `Whoever gets in answers ${answers}.`;
+
+function answersOf(trigger: WebhookTrigger): string | undefined {
+  const { step, key } = signalsOf(trigger) ?? {};
+  return step === undefined ? undefined : `the step ${step} of runs that wait for ${key}`;
 }
 
 /** Whoever gets in starts runs of the flows that share it: one that stands alone gives nobody else anything. */

@@ -227,4 +227,27 @@ describe('a delivery to a trigger that signals', () => {
     expect(record.runs).toMatchObject([{ outcome: null }, { triggerKey: 'review', outcome: 'answered' }]);
     expect((await folder.ask('GET', '/books')).answer).toMatchObject({ runs: 1, unaccounted: 0 });
   });
+
+  it('is wider access where a deploy changes what it answers, or lets it answer', async () => {
+    await start();
+    const deploy = (triggers: object) =>
+      folder.ask('PUT', `/flows/${FLOW}`, {
+        id: FLOW,
+        name: 'Deploy',
+        version: '2',
+        triggers,
+        steps: { approval: approval() },
+      });
+    const { status, answer: refused } = await deploy({
+      review: review({ signals: { step: 'approval', key: 'body.other' } }),
+    });
+    expect([status, JSON.stringify(refused)]).toEqual([
+      409,
+      expect.stringContaining('Whoever gets in answers the step approval of runs that wait for body.other'),
+    ]);
+    expect((await deploy({ review: review({ signals: undefined }) })).status).toBe(409);
+    const another = review({}, { webhookSlug: 'another' });
+    const { status: deployed, answer: told } = await deploy({ review: review(), another });
+    expect([deployed, JSON.stringify(told)]).toEqual([200, expect.stringContaining('Whoever gets in answers')]);
+  });
 });
