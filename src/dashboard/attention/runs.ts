@@ -40,7 +40,8 @@ export function slotWaits({ slots, flows, now }: Situation): Finding<'steps_wait
   const others = slots.waits.filter(({ limit }) => limit === null);
   if (others.length === 0) return held;
   // One cause, whichever flow has most of them.
-  return [{ ...item('warning', others, whyNoSlot(slots)), flowId: null, about: 'all flows' }, ...held];
+  const link = slots.alone === null ? {} : { link: `/flows/runs/${slots.alone.runId}` };
+  return [{ ...item('warning', others, whyNoSlot(slots)), ...link, flowId: null, about: 'all flows' }, ...held];
 }
 
 function stepsWait(waits: readonly SlotWait[], flow: string): string {
@@ -51,7 +52,7 @@ function stepsWait(waits: readonly SlotWait[], flow: string): string {
 
 function whyNoSlot({ running, concurrency, alone }: Situation['slots']): string {
   if (alone !== null) {
-    return `the step ${alone.stepKey} of the run ${alone.runId} runs alone, because it was running when the process died`;
+    return `the step ${alone.stepKey} of a run runs alone, because it was running when the process died`;
   }
   const taken = `${running} of ${concurrency} slots are taken`;
   const kept = keptForIdle(concurrency);

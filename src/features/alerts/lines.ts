@@ -5,12 +5,20 @@ export function factsOf({ status, kind, severity, flow, trigger, since, key }: C
   return { status, kind, severity, flow, trigger, since: new Date(since).toISOString(), dedupKey: key };
 }
 
-/** All of it in one line, for people. */
-export function lineOf({ status, severity, text, ...change }: Change): string {
-  return `${status} ${severity}: ${text} (${placeOf(change)})`;
+/** All of it in one line, for people: times are of the zone of the service. Ids and codes are in the link. */
+export function lineOf({ status, severity, text, flow, trigger, since }: Change, now: number): string {
+  const flowName = flow === null ? [] : [trigger === null ? flow.name : `${flow.name}/${trigger}`];
+  const place = [...flowName, `since ${new Date(since).toISOString()}`].join(', ');
+  return inLocalTime(`${status} ${severity}: ${text} (${place})`, now);
 }
 
-function placeOf({ flow, trigger, since, key }: Omit<Change, 'status' | 'severity' | 'text'>): string {
-  const flowName = flow === null ? [] : [trigger === null ? flow.name : `${flow.name}/${trigger}`];
-  return [...flowName, `since ${new Date(since).toISOString().slice(0, 16)}Z`, key].join(', ');
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+/** The day is told where it is not today. */
+function inLocalTime(text: string, now: number): string {
+  return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d(?::[\d.]+)?Z/g, (time) => {
+    const at = Date.parse(time);
+    return day.format(at) === day.format(now) ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`;
+  });
 }

@@ -338,16 +338,17 @@ class Watch {
   }
 
   #linesIn({ changes, more, counts }: Pick<PlannedMessage, 'changes' | 'more' | 'counts'>): AlertMessage {
-    const { service } = this.#services;
+    const { service, clock } = this.#services;
+    const now = clock.now();
     const [first] = changes;
     if (changes.length === 1 && more === 0 && first !== undefined) {
-      return { text: `${service}: ${lineOf(first)}`, link: this.#urlOf(first), lines: [], more };
+      return { text: `${service}: ${lineOf(first, now)}`, link: this.#urlOf(first), lines: [], more };
     }
     const told = Object.entries(counts).flatMap(([status, count]) => (count === 0 ? [] : [`${count} ${status}`]));
     return {
       text: `${service}: ${told.join(', ')}`,
       link: this.#urlOf({ link: null }),
-      lines: changes.map((change) => ({ text: lineOf(change), link: this.#urlOf(change) })),
+      lines: changes.map((change) => ({ text: lineOf(change, now), link: this.#urlOf(change) })),
       more,
     };
   }

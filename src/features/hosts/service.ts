@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { field, isoTime, outcomeSchema } from '../../dashboard/answer.ts';
-import type { Finding, Situation } from '../../dashboard/attention/finding.ts';
+import { type Finding, iso, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
 import { parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
-import { type ApiRoutes, rulesFor, servicePart } from '../../dashboard/services.ts';
+import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { HttpError } from '../../errors.ts';
 import { circuitText, isNotable, type OpenCircuit } from '../http-request/circuit.ts';
 import type { HostState } from '../http-request/hosts.ts';
@@ -124,28 +124,70 @@ function openView(origin: string, circuit: OpenCircuit) {
   };
 }
 
+/** How many runs of each flow wait for a host, by its origin: of the newest runs that wait for one. */
+type Waiting = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+const WAITING_RUNS = 200;
+
+async function waitingRuns({ store }: Pick<DashboardServices, 'store'>, now: number): Promise<Waiting> {
+  const waiting = { kind: 'host', dueBefore: now } as const;
+  const { items } = await store.listRuns({ skip: 0, take: WAITING_RUNS, waiting });
+  const flowOf = new Map(items.map(({ id, flowId }) => [id, flowId]));
+  const counts = new Map<string, Map<string, number>>();
+  if (items.length === 0) return counts;
+  const { waits } = await store.describeRuns({ running: [...flowOf.keys()], ended: [], dueBefore: now });
+  for (const { runId, host } of waits) {
+    const flowId = flowOf.get(runId);
+    if (host === null || flowId === undefined) continue;
+    const ofHost = counts.get(host) ?? new Map<string, number>();
+    counts.set(host, ofHost.set(flowId, (ofHost.get(flowId) ?? 0) + 1));
+  }
+  return counts;
+}
+
 /**
- * What operators are told about hosts with open circuits. A host that nothing waits for is reported until its first
- * try, because its failures were failures of steps.
+ * What operators are told about hosts with open circuits: once for each flow whose runs wait, so that its owners hear of it. A
+ * host that nothing waits for is reported until its first try, because its failures were failures of steps.
  */
-export function openCircuits(all: readonly HostState[], { now }: Pick<Situation, 'now'>): Finding<'circuit_open'>[] {
+export function openCircuits(
+  all: readonly HostState[],
+  { now, flows }: Pick<Situation, 'now' | 'flows'>,
+  waiting: Waiting = new Map(),
+): Finding<'circuit_open'>[] {
   return all.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
     if (circuit === undefined || !isNotable(circuit)) return [];
     if (waitingSteps === 0 && circuit.until <= now) return [];
-    const waits = waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`;
-    const next = circuit.until > now ? `at ${isoTime(circuit.until).replace(/\.\d+Z$/, 'Z')}` : 'now';
+    const next = circuit.until > now ? iso(circuit.until) : 'now';
     const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
-    const reason = circuitText(origin, circuit).replace(/^./, (first) => first.toUpperCase());
-    const message = `${reason}. ${waits}; the next try is ${next}${advice}`;
-    const link = `/flows/hosts?host=${encodeURIComponent(origin)}`;
-    return [{ kind: 'circuit_open' as const, message, link, flowId: null }];
+    const ofFlow = FLOW_OF_CALLER.exec(circuit.caller ?? '')?.[1] ?? null;
+    const named = ofFlow === null ? circuit.caller : (circuit.caller?.replace(ofFlow, nameOf(ofFlow, flows)) ?? null);
+    const found = (waits: string, flowId: string | null) => ({
+      kind: 'circuit_open' as const,
+      message: `${circuitText(origin, { ...circuit, caller: named })}; ${waits}; next try ${next}${advice}`,
+      link: `/flows/hosts?host=${encodeURIComponent(origin)}`,
+      flowId,
+    });
+    const runs = [...(waiting.get(origin) ?? [])];
+    if (runs.length === 0) {
+      return [found(waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`, ofFlow)];
+    }
+    return runs.map(([flowId, count]) => {
+      const wait =
+        count === 1 ? `1 run of ${nameOf(flowId, flows)} waits` : `${count} runs of ${nameOf(flowId, flows)} wait`;
+      return found(count === WAITING_RUNS ? `at least ${wait}` : wait, flowId);
+    });
   });
 }
+
+/** As `callerOf` names it. */
+const FLOW_OF_CALLER = / of flow ([0-9a-f-]{36})/;
 
 export const hosts = servicePart({
   name: 'hosts',
   routes: [hostRoutes],
-  attention: rulesFor(hostsAttention, async (situation, services) =>
-    openCircuits(await services.extensions.of(httpRequestStepTypes).list(), situation),
-  ),
+  attention: rulesFor(hostsAttention, async (situation, services) => {
+    const all = await services.extensions.of(httpRequestStepTypes).list();
+    const isAsked = all.some(({ circuits, waitingSteps }) => circuits.length > 0 && waitingSteps > 0);
+    return openCircuits(all, situation, isAsked ? await waitingRuns(services, situation.now) : undefined);
+  }),
 });

@@ -156,10 +156,27 @@ export function circuitOf(step: Step, circuits: readonly OpenCircuit[]): OpenCir
   return circuits.find(({ caller }) => caller === null || caller === own || caller.startsWith(`${own} with `));
 }
 
+/** Codes of Node's sockets and look-ups, and of its HTTP client, as people say them. */
+const SAID: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection closed',
+  EPIPE: 'connection closed',
+  UND_ERR_SOCKET: 'connection closed',
+  ETIMEDOUT: 'no answer to the connection',
+  UND_ERR_CONNECT_TIMEOUT: 'no answer to the connection',
+  EHOSTUNREACH: 'no way to the host',
+  ENETUNREACH: 'no way to the host',
+  EHOSTDOWN: 'no way to the host',
+  ENOTFOUND: 'its name is unknown',
+  EAI_AGAIN: 'its name could not be looked up',
+};
+
 /** Why steps wait for a host, in words for the one who looks at one of them. */
 export function circuitText(origin: string, { caller, why, failures, lastError, since }: OpenCircuit): string {
   const at = new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');
   const whose = caller === null ? '' : ` for ${caller}`;
-  if (why === 'asked') return `the host ${origin} asked at ${at} for a pause${whose} (${lastError})`;
-  return `the circuit of ${origin}${whose} has been open since ${at}: ${failures} requests in a row failed (${lastError})`;
+  const error = SAID[lastError] ?? lastError;
+  const host = origin.replace(/^https?:\/\//, '');
+  if (why === 'asked') return `${host} asked at ${at} for a pause${whose}: ${error}`;
+  return `${host} ${caller === null ? 'is down' : `fails${whose}`} since ${at}: ${error}, ${failures} requests in a row`;
 }

@@ -139,7 +139,7 @@ describe('a watch', () => {
       {
         target: 'ops',
         text: expect.stringMatching(
-          /^Sluice: firing error: A run of Orders failed at a: No\. \(Orders\/github, since [-\dT:]+Z, run\.failed:[0-9a-f]{16}\)$/,
+          /^Sluice: firing error: A run of Orders failed at a: No\. \(Orders\/github, since (?:\d+ \w+, )?\d\d:\d\d \S+\)$/,
         ),
         link: `https://ops.example.com/flows/runs/${id(100)}`,
         lines: [],

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Situation } from '../../../src/dashboard/attention/finding.ts';
 import { openCircuits } from '../../../src/features/hosts/service.ts';
 import { type HostState, Hosts } from '../../../src/features/http-request/hosts.ts';
 import { NOW, startDashboard } from '../../dashboard/fixture.ts';
@@ -12,6 +13,8 @@ const open = {
   probes: 0,
   until: NOW + 60_000,
 };
+const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
+const flows = [{ record: { id: FLOW_ID, name: 'ERP booking' } }] as unknown as Situation['flows'];
 const figures = { failures: 0, inFlight: 0, requestsPerSecond: 0, waitingSteps: 0, lastError: null };
 const host = (origin: string, own: Partial<HostState> = {}): HostState => ({
   origin,
@@ -34,22 +37,33 @@ describe('hosts that are not called', () => {
       host('https://d.example.com', { circuits: [], waitingSteps: 5 }),
     ];
     const item = { kind: 'circuit_open', flowId: null };
-    expect(openCircuits(hosts, { now: NOW })).toEqual([
+    const runs = new Map([
+      [FLOW_ID, 200],
+      ['gone', 1],
+    ]);
+    const link = '/flows/hosts?host=https%3A%2F%2Fa.example.com';
+    const down = 'a.example.com is down since 2026-11-21T12:00:00Z: connection refused, 10 requests in a row';
+    const next = 'next try 2026-11-21T12:01Z; check whether it is up';
+    // A flow each, so that the owners of each hear of it.
+    expect(openCircuits(hosts, { now: NOW, flows }, new Map([['https://a.example.com', runs]]))).toEqual([
+      { ...item, message: `${down}; at least 200 runs of ERP booking wait; ${next}`, link, flowId: FLOW_ID },
+      { ...item, message: `${down}; 1 run of gone waits; ${next}`, link, flowId: 'gone' },
       {
         ...item,
         message:
-          'The circuit of https://a.example.com has been open since 2026-11-21T12:00:00Z: 10 requests in a row failed (ECONNREFUSED). ' +
-          '214 steps wait; the next try is at 2026-11-21T12:01:00Z; check whether it is up',
-        link: '/flows/hosts?host=https%3A%2F%2Fa.example.com',
-      },
-      {
-        ...item,
-        message:
-          'The host https://c.example.com asked at 2026-11-21T11:58:59Z for a pause for env:TOKEN (ECONNREFUSED). ' +
-          '1 step waits; the next try is now',
+          'c.example.com asked at 2026-11-21T11:58:59Z for a pause for env:TOKEN: connection refused; ' +
+          '1 step waits; next try now',
         link: '/flows/hosts?host=https%3A%2F%2Fc.example.com',
       },
     ]);
+  });
+
+  it('are told with the flow of the step that they do not answer', () => {
+    const caller = `step call of flow ${FLOW_ID} with env:TOKEN`;
+    const own = host('http://10.0.0.5:8080', { circuits: [{ ...open, caller }] });
+    const [found] = openCircuits([own], { now: NOW, flows });
+    expect(found).toMatchObject({ flowId: FLOW_ID });
+    expect(found?.message).toContain('10.0.0.5:8080 fails for step call of flow ERP booking with env:TOKEN since');
   });
 
   it('come first in the list, then those that fail and those that steps wait for', async () => {

@@ -34,14 +34,14 @@ describe('a circuit', () => {
     expect(failures(2)).toEqual({ state: 'closed', failures: 2 });
     expect(failures(3)).toMatchObject({ state: 'open', since: T0, failures: 3, until: T0 + 5000 });
     expect(circuitText('https://a.example', opened())).toBe(
-      'the circuit of https://a.example has been open since 2026-11-22T00:00:00Z: 3 requests in a row failed (ECONNREFUSED)',
+      'a.example is down since 2026-11-22T00:00:00Z: connection refused, 3 requests in a row',
     );
   });
 
   it('stays closed where answers come between, and says whose requests failed where not all may', () => {
     expect(past(past(failures(2), ANSWERED), FAILED)).toEqual({ state: 'closed', failures: 1 });
     const own = opened(past(failures(2), FAILED, { caller: 'env:TOKEN' }));
-    expect(circuitText('https://a.example', own)).toContain('the circuit of https://a.example for env:TOKEN');
+    expect(circuitText('https://a.example', own)).toContain('a.example fails for env:TOKEN since');
   });
 
   it('stays open for twice as long after each probe that fails, for a minute at most', () => {
