@@ -204,6 +204,8 @@ interface RefusedFor extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
   readonly reason: Reason;
   /** When they came, or the newest of them: milliseconds since the Unix epoch. */
   readonly at: number;
+  /** Where it is one delivery alone. */
+  readonly id?: string;
 }
 
 /** Why deliveries are refused, where a part knows more than the reason. */

@@ -162,5 +162,5 @@ export async function explained(judged: TriggeredReception, delivery: Delivery):
   }
 }
 
-const SIGNED_BEFORE =
+export const SIGNED_BEFORE =
   'signed before compression: it would verify over the decompressed body; sign the bytes that are sent, or send them uncompressed';

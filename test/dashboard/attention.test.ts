@@ -81,6 +81,7 @@ const servicesOf = (asked: Asked) =>
     catalog: { list: () => asked.schedules.map(scheduled) },
     store: {
       listHeld: async () => asked.held,
+      listDeliveries: async () => ({ items: [] }),
       listReplicas: async () => asked.replicas,
       of: () => ({
         listSchedules: async () => asked.schedules,
@@ -475,7 +476,7 @@ describe('what needs a look', () => {
           kind: 'refusals_rising',
           message:
             '20 deliveries to orders/shop had a signature that does not match (in this hour and the one before; normally 3)',
-          link: '/flows/runs/r',
+          link: `/flows/deliveries?flowId=${ORDERS_ID}&reason=signature_mismatch&since=2026-11-21T11:00Z`,
           flowId: ORDERS_ID,
           triggerKey: 'shop',
         },

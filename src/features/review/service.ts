@@ -5,12 +5,20 @@ import { field, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route, textAnswer } from '../../dashboard/route.ts';
 import { createSealedPlans, planToken } from '../../dashboard/sealed-plans.ts';
-import { type ApiRoutes, causesOf, type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import {
+  type ApiRoutes,
+  causesOf,
+  type DashboardServices,
+  type ServicePart,
+  servicePart,
+} from '../../dashboard/services.ts';
 import { flowsOfDelivery, limitOf, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
+import { triggerMapKey } from '../../model/trigger-name.ts';
+import { SIGNED_BEFORE } from '../../webhooks/content.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../deliveries/service.ts';
 import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
@@ -400,4 +408,34 @@ function readinessView(readiness: Readiness): z.output<typeof readinessSchema> {
   };
 }
 
-export const review = servicePart({ name: 'review', routes: [deliveryReviewRoutes] });
+/** Newest deliveries of a flow among which one of the trigger is looked for. */
+const LOOKED_AT = 20;
+
+/** What was found in the newest delivery of each trigger: it is looked for again where another one came. */
+const lastMistakes = new WeakMap<
+  DashboardServices,
+  Map<string, { readonly id: string; readonly hints: readonly string[] }>
+>();
+
+/** What one known mistake would explain of the newest that was refused; the review of one delivery says it itself. */
+async function mistakesIn(
+  { id, flowId, triggerKey, reason }: Parameters<NonNullable<ServicePart['causes']>>[0],
+  services: DashboardServices,
+): Promise<readonly string[]> {
+  if (id !== undefined || flowId === null || triggerKey === null || reason !== 'signature_mismatch') return [];
+  const { items } = await services.store.listDeliveries({ flowId, reason, skip: 0, take: LOOKED_AT });
+  const newest = items.find((each) => each.triggerKey === triggerKey);
+  if (newest === undefined) return [];
+  const known = lastMistakes.get(services) ?? new Map<string, { id: string; hints: readonly string[] }>();
+  lastMistakes.set(services, known);
+  const name = triggerMapKey({ flowId, triggerKey });
+  const last = known.get(name);
+  if (last?.id === newest.id) return last.hints;
+  const [found] = (await reviewerOf(services).review(newest)).hints;
+  const mistake = newest.detail?.endsWith(SIGNED_BEFORE) === true ? SIGNED_BEFORE : found;
+  const hints = mistake === undefined ? [] : [`The newest of them: ${mistake}`];
+  known.set(name, { id: newest.id, hints });
+  return hints;
+}
+
+export const review = servicePart({ name: 'review', routes: [deliveryReviewRoutes], causes: mistakesIn });

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import {
   CANARIES,
@@ -118,6 +119,34 @@ describe('a dry run', () => {
   it('says that the flow is disabled', async () => {
     await dashboard.catalog.setEnabled(ORDERS_ID, false);
     expect((await dryRun(orderDelivery('{}'))).json()).toMatchObject({ statusCode: 403, reason: 'flow_disabled' });
+  });
+});
+
+describe('a mistake that explains why signatures do not match', () => {
+  it.each([
+    [
+      'a newline that something added',
+      ({ body, ...sent }: ReturnType<typeof orderDelivery>) => ({ ...sent, body: `${body}\n` }),
+      /without the trailing newline/,
+    ],
+    [
+      'a signature from before the compression',
+      ({ body, headers, ...sent }: ReturnType<typeof orderDelivery>) => ({
+        ...sent,
+        headers: { ...headers, 'content-encoding': 'gzip' },
+        body: gzipSync(body),
+      }),
+      /signed before compression/,
+    ],
+  ])('is told of rising refusals, in the sentence of the delivery: %s', async (_what, change, told) => {
+    for (let each = 0; each < 20; each += 1) {
+      await dashboard.app.inject(change(orderDelivery(`{"order":${each}}`)));
+      dashboard.clock.advance(1000);
+    }
+    const { hints, detail } = await get(`/flows/api/webhooks/${(await newest()).id}`);
+    expect([...hints, detail].join(' ')).toMatch(told);
+    const [item] = await get('/flows/api/attention');
+    expect(item).toMatchObject({ kind: 'refusals_rising', message: expect.stringMatching(told) });
   });
 });
 
