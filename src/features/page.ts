@@ -21,6 +21,7 @@ import { replicasPage } from './replicas/page.tsx';
 import { reviewPage } from './review/page.tsx';
 import { runsPage } from './runs/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
+import { sidePanelPage } from './side-panel/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
@@ -46,4 +47,5 @@ export const pageParts: readonly PagePart[] = [
   bulkPage,
   reconcilePage,
   approvalsPage,
+  sidePanelPage,
 ];

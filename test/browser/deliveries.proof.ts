@@ -49,9 +49,41 @@ describeInBrowser('deliveries', () => {
     await page.keyboard.press('k');
     await page.keyboard.press('Enter');
     const { id } = await newest('');
-    await page.waitForURL(`**/flows/deliveries/${id}`);
+    await page.waitForURL(`**/flows/deliveries?open=*${id}`);
     await page.goBack();
     await page.getByText('1–50 of 62').waitFor();
+  });
+
+  it('open beside the list, which keeps its place, its filter and the row, and by a link too', async () => {
+    const page = await open('/flows/deliveries?outcome=accepted');
+    const panel = page.getByRole('dialog', { name: 'Delivery' });
+    const place = () => page.evaluate('scrollY');
+    const row = page.getByRole('row').nth(30).getByRole('link').first();
+    await row.focus();
+    const before = await place();
+    expect(before).toBeGreaterThan(0);
+    await page.keyboard.press('Enter');
+    await panel.getByText('Gate by gate').waitFor();
+    expect(await place()).toBe(before);
+    expect(await page.title()).toMatch(/^Deliveries/);
+    await page.reload();
+    await panel.getByText('Gate by gate').waitFor();
+    await panel.getByRole('button', { name: 'Raw' }).click();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    expect(new URL(page.url()).search).toBe('?outcome=accepted');
+    await row.click();
+    await page.getByRole('row').nth(29).getByRole('link').first().press('Enter');
+    await panel.getByText('Gate by gate').waitFor();
+    await page.keyboard.press('Escape');
+    await panel.waitFor({ state: 'detached' });
+    const focused = "document.activeElement.closest('tr')?.rowIndex";
+    expect(await page.evaluate(focused)).toBe(29);
+    await row.click();
+    await expectNoHindrance(page);
+    expect(await page.evaluate("document.querySelector('.side-panel').getBoundingClientRect().width")).toBe(390);
+    await panel.getByRole('link', { name: 'Open as a page' }).click();
+    await page.getByRole('heading', { level: 1, name: /^Delivery/ }).waitFor();
   });
 
   it('tell gate by gate what became of one, and what it is signed over', async () => {

@@ -61,7 +61,7 @@ describeInBrowser('runs', () => {
     await page.getByRole('combobox', { name: 'Status' }).selectOption('Failed');
     expect(new URL(page.url()).search).toBe('?status=Failed');
     await page.getByRole('link', { name: 'Failed' }).first().click();
-    await page.getByRole('heading', { level: 1, name: 'Charge' }).waitFor();
+    await page.getByRole('dialog', { name: 'Run' }).getByRole('heading', { name: 'Charge', exact: true }).waitFor();
   });
 
   it('appear in the list as they start', async () => {

@@ -8,7 +8,7 @@ import { Overlays } from './kit/overlays.tsx';
 import { Empty, Page, serviceName } from './kit/page.tsx';
 import { Icon } from './kit/pill.tsx';
 import { startLive, type Trouble, useErrors, useLive, useTrouble } from './live.ts';
-import { allPlaces, allRoutes, handIn } from './part.ts';
+import { allPlaces, allRoutes, handIn, shownAt } from './part.ts';
 import { askEarly } from './resource.ts';
 import { startRouter, usePath } from './router.ts';
 import { seesService } from './scopes.ts';
@@ -30,6 +30,7 @@ function App() {
       <TopBar />
       <TroubleBanner />
       <Content />
+      {shownAt('everywhere', {})}
       <Overlays />
       <KeyHelp places={places} />
     </>

@@ -37,6 +37,8 @@ export interface Place {
 
 /** Where parts show something on the screens of others, and what they are given there. */
 interface Slots {
+  /** Over every screen. */
+  readonly everywhere: object;
   readonly overviewTools: object;
   readonly overviewCharts: object;
   readonly overviewColumns: object;

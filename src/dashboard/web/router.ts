@@ -1,4 +1,5 @@
-import { useMemo } from 'preact/hooks';
+import { createContext } from 'preact';
+import { useContext, useMemo } from 'preact/hooks';
 import { placeOf, splitAddress, withChanges } from './address.ts';
 import { createState, useShared } from './state.ts';
 
@@ -21,7 +22,7 @@ export function startRouter(): void {
 /** Goes to a place of the page; `replace` leaves no entry in the history, as a changed filter should not. */
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
   if (to === here()) return;
-  if (replace) history.replaceState(null, '', to);
+  if (replace) history.replaceState(history.state, '', to);
   else history.pushState(null, '', to);
   const isOtherPage = splitAddress(address.get()).path !== location.pathname;
   address.set(here());
@@ -32,11 +33,23 @@ export function usePath(): string {
   return splitAddress(useShared(address)).path;
 }
 
+/** Whether a page is shown beside another, whose address has that of the first as `open`. */
+export const Beside = createContext(false);
+
+const addressBeside = () => splitAddress(new URLSearchParams(location.search).get('open') ?? '');
+
 /** The query of the address, and a way to change parts of it: an empty value removes its name. */
 export function useQuery(): [URLSearchParams, (changes: QueryChanges) => void] {
-  const search = splitAddress(useShared(address)).search;
+  const isBeside = useContext(Beside);
+  const { search: whole } = splitAddress(useShared(address));
+  const search = isBeside ? addressBeside().search : whole;
   const query = useMemo(() => new URLSearchParams(search), [search]);
-  return [query, changeQuery];
+  return [query, isBeside ? changeBeside : changeQuery];
+}
+
+function changeBeside(changes: QueryChanges): void {
+  const { path, search } = addressBeside();
+  changeQuery({ open: `${path}${withChanges(search, changes)}` });
 }
 
 function changeQuery(changes: QueryChanges): void {
@@ -44,7 +57,7 @@ function changeQuery(changes: QueryChanges): void {
 }
 
 /** Where a plain click on a link of the page leads; undefined for what the browser should do itself. */
-function linkOf(event: MouseEvent): string | undefined {
+export function linkOf(event: MouseEvent): string | undefined {
   if (event.defaultPrevented || event.button !== 0) return undefined;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return undefined;
   const link = event.target instanceof Element ? event.target.closest('a') : null;

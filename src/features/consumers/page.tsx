@@ -42,7 +42,7 @@ const columnsWith = (nameOf: (flowId: string) => string): readonly Column<Consum
       ),
   },
   { name: 'Has those until', cell: ({ at }) => <Time at={at} />, align: 'end' },
-  { name: 'Last asked', cell: ({ usedAt }) => <Time at={usedAt} />, align: 'end' },
+  { name: 'Last asked', cell: ({ usedAt }) => <Time at={usedAt} />, align: 'end', isMinor: true },
 ];
 
 const forgetColumn = (refresh: () => void): Column<Consumer> => ({

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isTotalBound, RECENT, sorting } from '../address.ts';
 import { format } from '../format.ts';
-import { navigate, useQuery } from '../router.ts';
+import { useQuery } from '../router.ts';
 import { Empty } from './page.tsx';
 import { Icon } from './pill.tsx';
 import { Time } from './time.tsx';
@@ -92,17 +92,18 @@ interface RowProps<Row> {
 }
 
 function TableRow<Row>({ columns, row, href }: RowProps<Row>) {
+  const link = useRef<HTMLAnchorElement>(null);
   const follow = (event: MouseEvent) => {
     const isOnControl = event.target instanceof Element && event.target.closest('a, button, input, label') !== null;
     const isSelecting = getSelection()?.isCollapsed === false;
-    if (href !== undefined && !isOnControl && !isSelecting) navigate(href);
+    if (!isOnControl && !isSelecting) link.current?.click();
   };
   return (
     <tr class={href === undefined ? '' : 'opens'} onClick={follow}>
       {columns.map((column, index) => (
         <td key={column.name} class={classOf(column)}>
           {index === 0 && href !== undefined ? (
-            <a data-row href={href}>
+            <a data-row href={href} ref={link}>
               {column.cell(row)}
             </a>
           ) : (

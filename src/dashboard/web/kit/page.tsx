@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useContext, useEffect } from 'preact/hooks';
 import { ApiError, messageOf } from '../api.ts';
 import { format } from '../format.ts';
 import type { Look } from '../looks.ts';
+import { Beside } from '../router.ts';
 import { Icon } from './pill.tsx';
 
 interface PageProps {
@@ -23,14 +24,16 @@ export const serviceName =
 
 /** A page: its one heading, the name of the tab, and what can be done here. */
 export function Page({ title, tabTitle = title, trail = [], badges, actions, children }: PageProps) {
+  const isBeside = useContext(Beside);
+  const Head = isBeside ? 'div' : 'header';
   useEffect(() => {
-    document.title = `${tabTitle} · ${serviceName}`;
+    if (!isBeside) document.title = `${tabTitle} · ${serviceName}`;
   }, [tabTitle]);
   return (
     <>
-      <header class="page-head">
+      <Head class="page-head">
         <div>
-          {trail.length === 0 ? null : (
+          {trail.length === 0 || isBeside ? null : (
             <nav class="trail" aria-label="Breadcrumb">
               {trail.map(([text, href]) => (
                 <a key={href} href={href}>
@@ -40,12 +43,12 @@ export function Page({ title, tabTitle = title, trail = [], badges, actions, chi
             </nav>
           )}
           <div class="title-line">
-            <h1 tabIndex={-1}>{title}</h1>
+            {isBeside ? <h2 class="h1">{title}</h2> : <h1 tabIndex={-1}>{title}</h1>}
             {badges}
           </div>
         </div>
         {actions === undefined ? null : <div class="actions">{actions}</div>}
-      </header>
+      </Head>
       {children}
     </>
   );

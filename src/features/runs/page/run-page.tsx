@@ -59,6 +59,8 @@ function RunContent({ outline, refresh }: RunContentProps) {
     setClosed(stepKey === undefined);
     changeQuery({ step: stepKey });
   };
+  // Who clicks on the step that the run opened with asks for it, and does not close it.
+  const choose = (stepKey: string | undefined) => select(stepKey ?? (query.get('step') === null ? telling : undefined));
   const StepsView = RUN_VIEWS[view === 'input' ? 'graph' : view];
   const shared = { outline, selected, onSelect: select };
   return (
@@ -75,7 +77,7 @@ function RunContent({ outline, refresh }: RunContentProps) {
               onChange={(value) => changeQuery({ view: value === 'graph' ? undefined : value })}
             />
           </header>
-          {view === 'input' ? <TriggerPanel runId={outline.run.id} /> : <StepsView {...shared} />}
+          {view === 'input' ? <TriggerPanel runId={outline.run.id} /> : <StepsView {...shared} onSelect={choose} />}
         </section>
         {selected === undefined ? null : (
           <StepPanel
