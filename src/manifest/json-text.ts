@@ -248,11 +248,12 @@ function allPlaces(text: string): ReadonlyMap<string, TextPlace> {
   const places = new Map<string, TextPlace>();
   let line = 1;
   let lineStart = 0;
+  let lineEnd = text.indexOf('\n');
   const visitNode = (node: Node, path: JsonPath, start: number) => {
     // Values come in the order of the text.
-    for (let end = text.indexOf('\n', lineStart); end !== -1 && end < start; end = text.indexOf('\n', lineStart)) {
+    for (; lineEnd !== -1 && lineEnd < start; lineEnd = text.indexOf('\n', lineStart)) {
       line += 1;
-      lineStart = end + 1;
+      lineStart = lineEnd + 1;
     }
     places.set(formatPath(path), { line, column: start - lineStart + 1 });
     for (const [index, child] of (node.children ?? []).entries()) {
