@@ -252,20 +252,40 @@ const echoesOf = oncePer(findEchoes);
 
 /** The step and, transitively, what it ran after or reads and the new manifest lacks; undefined where these are too many. */
 function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> | undefined {
-  const echoes = echoesOf(graph);
+  const retiredStep = retiredStepsOf(graph);
   const kept: Record<string, StepDefinition> = {};
   const waiting = [oldKey];
   for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-    const step = ownStep(graph.before, key);
-    if (step === undefined || Object.hasOwn(kept, key)) continue;
-    const retired = retire(step, echoes.get(key));
-    kept[key] = retired;
+    const retired = Object.hasOwn(kept, key) ? undefined : retiredStep(key);
+    if (retired === undefined) continue;
+    kept[key] = retired.step;
     if (Object.keys(kept).length > MAX_KEPT) return undefined;
-    const needed = [...Object.keys(retired.runAfter), ...stepsReadBy(retired)];
-    waiting.push(...needed.filter((other) => ownStep(graph.after, other) === undefined));
+    waiting.push(...retired.needed);
   }
   return kept;
 }
+
+interface RetiredStep {
+  readonly step: StepDefinition;
+  /** What it ran after or reads, and the new manifest lacks. */
+  readonly needed: readonly string[];
+}
+
+/** By key. Of a removed chain each step is asked for by up to fifty others, so it is retired once. */
+const retiredStepsOf = oncePer((graph: GraphChange) => {
+  const echoes = echoesOf(graph);
+  const known = new Map<string, RetiredStep>();
+  return (key: string): RetiredStep | undefined => {
+    const before = ownStep(graph.before, key);
+    const retired = known.get(key);
+    if (before === undefined || retired !== undefined) return retired;
+    const step = retire(before, echoes.get(key));
+    const needed = [...Object.keys(step.runAfter), ...stepsReadBy(step)];
+    const made = { step, needed: needed.filter((other) => ownStep(graph.after, other) === undefined) };
+    known.set(key, made);
+    return made;
+  };
+});
 
 /**
  * The steps that may not be skipped, each with the step whose end it repeats. A run is Skipped when all its leaves are: a
