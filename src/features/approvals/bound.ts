@@ -7,8 +7,10 @@ const MAX_REMEMBERED = 10_000;
 
 /** Says whether one address, an IPv6 /64 as one, has asked more often than so many times in a minute. */
 export function boundByAddress(clock: Clock, mostAMinute: number): (address: string) => boolean {
-  const asked = new LRUCache<string, { count: number; readonly since: number }>({ max: MAX_REMEMBERED });
+  // Takes 200 kB before it holds anything, so it is made with the first question.
+  let asked: LRUCache<string, { count: number; readonly since: number }> | undefined;
   return (address) => {
+    asked ??= new LRUCache({ max: MAX_REMEMBERED });
     const group = addressGroup(address);
     const now = clock.monotonic();
     const known = asked.get(group);
