@@ -8,6 +8,7 @@ import { BUILT_IN_SCHEMES, PUBLISHERS } from '../src/webhooks/schemes/publishers
 import {
   exampleUrl,
   publisherInputs,
+  retriesOf,
   slugOf,
   specSubject,
   standardSubject,
@@ -152,7 +153,7 @@ function pageOf(row: PageFacts, scheme: Subject): string {
     `## At the publisher\n\n${stepsOf(row, slug)}`,
     `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, scheme))}`,
     listed(remarksOf(row, scheme)),
-    `## Retries and duplicates\n\n${paragraph(retriesOf(row, scheme))}`,
+    `## Retries and duplicates\n\n${paragraph(onRetries(row, scheme))}`,
     `## What the signature covers\n\n${paragraph(gradeOfPage(row, scheme))}`,
     paragraph([...(row.note === undefined ? [] : [row.note]), factsOf(row)]),
     ...(scheme.isSignedHere ? [`## Try it\n\n\`\`\`sh\nnpx sluice send ${slug}\n\`\`\``] : []),
@@ -161,8 +162,8 @@ function pageOf(row: PageFacts, scheme: Subject): string {
 }
 
 /** What only the trigger says: whether a retry that is signed again is told from a new delivery. */
-function gradeOfPage({ retries }: PageFacts, { grade, id, eventIdSource }: Subject): string[] {
-  const isTold = id !== undefined || eventIdSource !== undefined || retries?.newlySigned === false;
+function gradeOfPage(row: PageFacts, { grade, id, eventIdSource }: Subject): string[] {
+  const isTold = id !== undefined || eventIdSource !== undefined || retriesOf(row).retries?.newlySigned === false;
   return [`**Grade ${grade}.** ${CAPTURED[grade]}`, ...(grade === 'B' && !isTold ? [NEW_DELIVERY] : [])];
 }
 
@@ -204,8 +205,9 @@ function withRow(text: string, row: PageFacts, scheme: Subject): string {
     .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
     .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
     .replace(/```json\n[\s\S]*?```/, () => jsonOf({ ...manifest, triggers }))
-    .replace(/(^## Retries and duplicates\n\n)[\s\S]*?(?=\n\n)/m, (section, head: string) =>
-      row.retries === undefined ? section : `${head}${paragraph(retryFacts(row, scheme))}`,
+    .replace(
+      /(^## Retries and duplicates\n\n)[\s\S]*?(?=\n\n)/m,
+      (_, head: string) => `${head}${paragraph(retryFacts(row, scheme))}`,
     );
 }
 
@@ -239,11 +241,11 @@ function remarksOf({ keyIs }: PageFacts, { title, handshakes = [], isBySha1 }: S
   return [...(keyIs === undefined ? [] : [`The key is ${keyIs}.`]), ...greetings, ...(isBySha1 ? [sha1] : [])];
 }
 
-function retriesOf(row: PageFacts, scheme: Subject): string[] {
-  const { retries } = row;
+function onRetries(row: PageFacts, scheme: Subject): string[] {
+  const { retries } = retriesOf(row);
   const { id, eventIdSource, hasTimestamp, eventId } = scheme;
   const said = retryFacts(row, scheme);
-  if (retries !== undefined && hasTimestamp && retries.newlySigned !== true) {
+  if (retries !== null && hasTimestamp && retries.newlySigned !== true) {
     said.push('If retries are refused with `timestamp_skew`, raise the tolerance to the time that they take.');
   }
   if (eventIdSource !== undefined)
@@ -256,11 +258,11 @@ function retriesOf(row: PageFacts, scheme: Subject): string[] {
 }
 
 /** What is known of the retries themselves. */
-function retryFacts({ retries, source }: PageFacts, { title, hasTimestamp }: Subject): string[] {
-  if (retries === undefined) return [`We found no page that says whether ${title} retries (as of November 2026).`];
-  const { when, howOften, newlySigned, source: where = `<${urlIn(source)}>` } = retries;
-  const read = where === null ? 'as of November 2026' : `${where}, as of November 2026`;
-  const said = [`${title} retries ${when}: ${howOften} (${read}).`];
+function retryFacts(row: PageFacts, { title, hasTimestamp }: Subject): string[] {
+  const { retries, noRetries, where } = retriesOf(row);
+  if (retries === null) return [`Retries: ${noRetries} (${where}).`];
+  const { when, howOften, newlySigned } = retries;
+  const said = [`${title} retries ${when}: ${howOften} (${where}).`];
   if (newlySigned === true) said.push('Each retry has a new time and a new signature.');
   if (newlySigned === false) {
     const same = hasTimestamp ? 'the time and the signature' : 'the signature';
@@ -269,18 +271,15 @@ function retryFacts({ retries, source }: PageFacts, { title, hasTimestamp }: Sub
   return said;
 }
 
-function urlIn(source: string): string {
-  return /https:\/\/[^\s,]+/.exec(source)?.[0] ?? 'https://www.npmjs.com';
-}
-
-function factsOf({ certainty, source, unconfirmed }: PageFacts): string {
+function factsOf({ certainty, source, unconfirmed, noVector }: PageFacts): string {
   const how = {
     package: 'A package of the publisher confirms these facts',
     vector: 'A signature that the publisher published confirms these facts',
     documented: 'These facts are documented by the publisher',
     unconfirmed: `Not confirmed by the publisher: ${unconfirmed ?? 'all of it'}. Begin with \`Audit\``,
   };
-  return `${how[certainty]}. Source: ${source.replace(/https:\/\/[^\s,]+/g, '<$&>')}.`;
+  const none = noVector === undefined ? '' : ` It publishes no signed request to check them by (read ${noVector}).`;
+  return `${how[certainty]}.${none} Source: ${source.replace(/https:\/\/[^\s,]+/g, '<$&>')}.`;
 }
 
 function listed(lines: readonly string[]): string {

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../src/webhooks/gate.ts';
 import { replayGate } from '../../src/webhooks/gates/replay.ts';
+import { STANDARD_ROWS } from '../../src/webhooks/schemes/publishers/by-standard.ts';
 import { PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
+import { retriesOf } from '../../src/webhooks/schemes/publishers/inputs.ts';
 import { type PublisherRow, publisherSpec } from '../../src/webhooks/schemes/publishers/row.ts';
 import { builtIn, deliveryOf, judge, KEYS, settingsOf, triggerOf } from '../webhooks/schemes/fixtures.ts';
 import { type SignedByRow, signByRow } from './second-signer.ts';
@@ -87,6 +89,27 @@ it('signs all rows whose parts have no options so', () => {
   expect(signed.length).toBeGreaterThan(30);
 });
 
+const described = [...PUBLISHERS, ...STANDARD_ROWS].map((row) => ({ name: row.name, row }));
+
+describe.each(described)('what is said of $name', ({ row }) => {
+  it('tells of its retries, and where or when that was read', () => {
+    const { retries, noRetries, where } = retriesOf(row);
+    expect(where).toMatch(/(as of November 2026|, read on 2026-11-\d\d)$/);
+    if (retries === null)
+      return expect(noRetries).toMatch(/^(never; |its documentation says nothing|we found no|the sender)/);
+    expect(`${retries.when} ${retries.howOften}`).not.toContain('|');
+    expect(retries.howOften).toMatch(
+      /\d|once|twice|two|three|five|ten|hour|day|(found|names?) no number|until|later|for a time/,
+    );
+  });
+
+  it('has known answers, or says when none were found', () => {
+    const isKnown = VECTORS.some(({ scheme }) => scheme === row.name) || row.certainty === 'vector';
+    // There is no publisher of it.
+    if (row.name !== 'Generic') expect(isKnown || row.noVector !== undefined).toBe(true);
+  });
+});
+
 describe.each(PUBLISHERS.map((row) => ({ name: row.name, row })))('the row of $name', ({ row }) => {
   it('says from where it is known', () => {
     expect(row.source).toMatch(/20\d\d-\d\d$/);
@@ -105,6 +128,7 @@ const OPEN: PublisherRow = {
   eventType: { none: 'none' },
   eventId: { none: 'none' },
   clickPath: [],
+  retries: 'none | the sender decides',
   source: 'made up, 2026-11',
   certainty: 'documented',
 };

@@ -110,7 +110,7 @@ const stepText = (step: string, url: string) =>
 
 function Facts({ publisher }: { publisher: Publisher }) {
   const { headers, algorithm, encoding, timestamp, deliveryIdHeader, handshakes, grade, captured, aliases } = publisher;
-  const { retries, presets } = publisher.setUp;
+  const { retriesInWords, presets } = publisher.setUp;
   const facts: readonly (readonly [name: string, value: ComponentChildren])[] = [
     ['Scheme', <code key="name">{[publisher.name, ...aliases].join(', ')}</code>],
     ['Signature', headers.join(', ') || 'in the body'],
@@ -124,7 +124,7 @@ function Facts({ publisher }: { publisher: Publisher }) {
       handshakes.map(({ name, method }) => (name === method ? name : `${method} ${name}`)).join(', '),
     ],
     ['Key names', publisher.certificateOf],
-    ['Retries', retries === null ? 'not known' : <Markdown key="retries" text={retriesText(retries)} />],
+    ['Retries', <Markdown key="retries" text={retriesInWords} />],
     ['Lists of addresses', presets.join(', ')],
     ['Grade', grade === null ? null : `${grade}: ${captured ?? ''}`],
     ['Not confirmed', publisher.unconfirmed],
@@ -148,11 +148,6 @@ function valueText(value: Publisher['eventId']): string | null {
   if (value === null) return null;
   if (value.in === 'none') return `none: ${value.why ?? ''}`;
   return value.in === 'header' ? `the header ${value.name ?? ''}` : `${value.name ?? ''} in the body`;
-}
-
-function retriesText({ when, howOften, newlySigned }: NonNullable<Publisher['setUp']['retries']>): string {
-  const signed = newlySigned === null ? '' : newlySigned ? ', each with a new signature' : ', with the same signature';
-  return `${when}: ${howOften}${signed}`;
 }
 
 function Source({ text }: { text: string }) {

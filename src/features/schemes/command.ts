@@ -65,18 +65,10 @@ function card(scheme: SchemeDescription): string {
     ['CONFIRMED BY', scheme.certainty ?? ''],
     ['NOT CONFIRMED', scheme.unconfirmed ?? ''],
     ['CAPTURED', scheme.captured ?? ''],
-    ['RETRIES', retriesOf(scheme)],
+    ['RETRIES', scheme.setUp?.retriesInWords ?? ''],
     ['ADDRESSES', scheme.setUp?.presets.join(', ') ?? ''],
   ].filter(([, text]) => text !== '');
   return [...lines, ...more].map(([label = '', text]) => `${label.padEnd(14)}${text}\n`).join('');
-}
-
-function retriesOf({ setUp }: SchemeDescription): string {
-  if (setUp === null) return '';
-  if (setUp.retries === null) return 'not known';
-  const { when, howOften, newlySigned } = setUp.retries;
-  const signed = newlySigned === null ? '' : newlySigned ? ', each with a new signature' : ', with the same signature';
-  return `${when}: ${howOften}${signed}`;
 }
 
 const HEAD = ['SCHEME', 'HEADER', 'ALGORITHM', 'TIMESTAMP', 'ID HEADER', 'HANDSHAKE', 'COVERS', 'GRADE'];

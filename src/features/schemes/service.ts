@@ -86,7 +86,10 @@ export const schemeSchema = z
             newlySigned: z.boolean().nullable().describe('Whether each retry has a new time and signature.'),
           })
           .nullable()
-          .describe('How the publisher retries; null if it does not say.'),
+          .describe('How the publisher retries; null if it never does or does not say.'),
+        retriesInWords: z
+          .string()
+          .describe('The same in Markdown, or that it never does or does not say; with where that was read, and when.'),
         presets: z.array(z.string()).describe('Lists of its addresses, for `webhookIpAllowListPreset`.'),
       })
       .nullable()

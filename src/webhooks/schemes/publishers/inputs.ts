@@ -95,14 +95,23 @@ export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
+interface Retries {
+  readonly when: string;
+  readonly howOften: string;
+  /** Whether each has a new time and signature; null where that is not known. */
+  readonly newlySigned: boolean | null;
+}
+
 /** How to set up a trigger for a publisher. */
 export interface SetUp {
   /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
   readonly clickPath: readonly string[];
   /** The fields of the trigger, `{URL}` likewise. */
   readonly inputs: WebhookInputs;
-  /** Null where the publisher does not say. */
-  readonly retries: { readonly when: string; readonly howOften: string; readonly newlySigned: boolean | null } | null;
+  /** Null where it never retries or does not say. */
+  readonly retries: Retries | null;
+  /** The same in Markdown, or which of the two it is; with where that was read, and when. */
+  readonly retriesInWords: string;
   /** Lists of its addresses that `webhookIpAllowListPreset` takes. */
   readonly presets: readonly string[];
 }
@@ -114,7 +123,27 @@ export function setUpOf(scheme: string): SetUp | null {
   const row = standard ?? PUBLISHERS.find(({ name }) => name === scheme);
   const subject = standard === undefined ? spec && specSubject(spec) : standardSubject(standard);
   if (row === undefined || subject === undefined) return null;
-  const { clickPath, retries, presets = [] } = row;
-  const told = retries && { when: retries.when, howOften: retries.howOften, newlySigned: retries.newlySigned ?? null };
-  return { clickPath, inputs: publisherInputs(row, subject, '{URL}'), retries: told ?? null, presets };
+  const { clickPath, presets = [] } = row;
+  const { retries, noRetries, where } = retriesOf(row);
+  const signed = retries?.newlySigned ? ', each with a new signature' : ', with the same signature';
+  const words = retries && `${retries.when}: ${retries.howOften}${retries.newlySigned === null ? '' : signed}`;
+  const retriesInWords = `${words ?? noRetries} (${where})`;
+  return { clickPath, inputs: publisherInputs(row, subject, '{URL}'), retries, retriesInWords, presets };
+}
+
+const SIGNED_AGAIN = new Map([
+  ['newly signed', true],
+  ['signed as at first', false],
+]);
+
+/** The cells of a row on retries; `noRetries` where there are none, and `where` in Markdown. */
+export function retriesOf({ retries, source }: Pick<PageFacts, 'retries' | 'source'>) {
+  const [when = '', howOften = '', ...more] = retries.split(' | ');
+  const newlySigned = SIGNED_AGAIN.get(more[0] ?? '') ?? null;
+  const read = more[newlySigned === null ? 0 : 1] ?? /https:\/\/[^\s,]+/.exec(source)?.[0] ?? '';
+  const [, page = '', day = ''] = /^(.*?)(?:(?:, |^)read 2026-11(-\d\d)?)?$/.exec(read) ?? [];
+  const date = day === '' ? 'as of November 2026' : `read on 2026-11${day}`;
+  const where = page === '' ? date : `${page.replace(/(?<!\()https:\/\/[^\s,]+/g, '<$&>')}, ${date}`;
+  const told: Retries | null = when === 'none' ? null : { when, howOften, newlySigned };
+  return { retries: told, noRetries: howOften, where };
 }

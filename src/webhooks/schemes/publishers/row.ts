@@ -87,7 +87,11 @@ export interface PublisherRow {
   readonly clickPath: readonly string[];
   /** What the key is called at the publisher, with an article. */
   readonly keyIs?: string;
-  readonly retries?: Retries;
+  /**
+   * What follows a failed delivery, in cells: `when | how often`, such as `after 5xx | up to 5 times`, then `newly signed` or
+   * `signed as at first` where that is known, and where it was read if not in the source of the row. Or `none | why`, and where.
+   */
+  readonly retries: `${string} | ${string}`;
   /** Of the manifest on its page; 300 where not given. */
   readonly toleranceSeconds?: number;
   /** Fields of that trigger which are not as most publishers need them; null for one that it does not have. */
@@ -103,10 +107,12 @@ export interface PublisherRow {
   readonly certainty: Certainty;
   /** What exactly is not confirmed. */
   readonly unconfirmed?: string;
+  /** When a signed request of the publisher's was looked for in vain, where no test has a known answer. */
+  readonly noVector?: string;
 }
 
 /** What of a row its scheme is made of. */
-type SchemeRow = Omit<PublisherRow, 'clickPath'>;
+type SchemeRow = Omit<PublisherRow, 'clickPath' | 'retries'>;
 
 /** Another form of the same scheme says only what differs. */
 export type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
@@ -133,6 +139,7 @@ export type PageFacts = Pick<
   | 'source'
   | 'certainty'
   | 'unconfirmed'
+  | 'noVector'
 >;
 
 /** A publisher that signs by a standard. */
@@ -142,16 +149,8 @@ export type StandardRow = PageFacts &
     readonly asks: Readonly<Partial<Record<keyof WebhookInputs, string>>>;
   };
 
-interface Retries {
-  /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
-  readonly when: string;
-  /** Such as "5 times in 3 hours". */
-  readonly howOften: string;
-  /** Whether each has a new time and signature; undefined where the publisher does not say. */
-  readonly newlySigned?: boolean;
-  /** Where that was read, in Markdown; that of the row where not given, and null where only the month is known. */
-  readonly source?: string | null;
-}
+/** Of a publisher that may retry or not. */
+export const NO_PAGE_ON_RETRIES = 'none | we found no page on them | read 2026-11';
 
 /** The scheme that a row describes. Throws where the row makes no sense. */
 export function publisherSpec(row: SchemeRow): PublisherSpec {
