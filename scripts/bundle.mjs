@@ -1,6 +1,6 @@
 // Joins what a start loads, with its packages, into a few files: 700 files cost it 0.3 s more, and who installs Sluice would
 // install 270 packages of 260 MB. The page likewise: 55 files cost it a second at a round trip of 100 ms.
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { packagesOf } from './bundled-packages.mjs';
@@ -21,9 +21,22 @@ const PARTS_OF_PACKAGES = {
   cosmiconfig: 'export const cosmiconfigSync = () => ({ search: () => null });',
   // Reads the configuration file of an SDK that we configure by variables.
   '@opentelemetry/configuration': 'export {};',
+  // @fastify/swagger writes YAML with it, where we answer JSON alone.
+  yaml: 'export default {};',
+  // Calls a server of fastify without a socket, which only tests do.
+  'light-my-request': 'export default {};',
+  // The messages of zod in 60 languages, of which the service and its `z` speak one.
+  'zod/v4/locales/index': "export { default as en } from './en.js';",
+  // undici parses with the other build, which every processor runs, if this one does not compile.
+  'undici/lib/llhttp/llhttp_simd-wasm': 'module.exports = Buffer.alloc(0);',
+  // Names of before the stable ones, which no package here reads.
+  '@opentelemetry/semantic-conventions/dist/trace/SemanticAttributes.cjs': 'module.exports = {};',
+  '@opentelemetry/semantic-conventions/dist/resource/SemanticResourceAttributes.cjs': 'module.exports = {};',
 };
 
-const partOf = (name) => join(root, 'node_modules', `${name}.js`);
+/** Resolved, as modules are: a worktree may share the folder of another. */
+const modules = realpathSync(join(root, 'node_modules'));
+const partOf = (name) => join(modules, /\.cjs$/.test(name) ? name : `${name}.js`);
 const parts = new Map(Object.entries(PARTS_OF_PACKAGES).map(([name, code]) => [partOf(name), code]));
 const leaveOut = {
   name: 'leave-out',
