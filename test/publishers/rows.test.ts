@@ -95,6 +95,8 @@ describe.each(described)('what is said of $name', ({ row }) => {
   it('tells of its retries, and where or when that was read', () => {
     const { retries, noRetries, where } = retriesOf(row);
     expect(where).toMatch(/(as of November 2026|, read on 2026-11-\d\d)$/);
+    // A misspelt cell would be taken for where it was read.
+    expect(where).not.toMatch(/signed/);
     if (retries === null)
       return expect(noRetries).toMatch(/^(never; |its documentation says nothing|we found no|the sender)/);
     expect(`${retries.when} ${retries.howOften}`).not.toContain('|');

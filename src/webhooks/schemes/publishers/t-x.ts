@@ -1,5 +1,5 @@
 import { part } from '../spec.ts';
-import { NO_PAGE_ON_RETRIES, type PublisherRow } from './row.ts';
+import type { PublisherRow } from './row.ts';
 
 export const ROWS_T_TO_X: readonly PublisherRow[] = [
   {
@@ -223,7 +223,8 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Enter `{URL}`, choose **Json**, and add the header `X-Webhook-Token` with your key under **Headers**.',
       'Test the step.',
     ],
-    retries: NO_PAGE_ON_RETRIES,
+    retries:
+      'after 5xx, where **Autoreplay** is turned on | on a schedule; the page names no number; a Zap whose runs of 7 days failed to 95% is paused | https://docs.zapier.com/platform/manage/api-outage, read 2026-11-29',
     source:
       'https://help.zapier.com/hc/en-us/articles/8496326446989-Send-webhooks-in-Zaps, as guides of third parties tell it, read 2026-11',
     certainty: 'unconfirmed',
