@@ -10,4 +10,12 @@ export const stepParts: readonly StepPart[] = [
   alertsStepTypes,
   approvalsStepTypes,
   signalsStepTypes,
+import { subFlowsStepTypes } from './sub-flows/step-types.ts';
+
+/** Step types that features bring. Docs list them in this order, behind those that call nothing. */
+export const stepParts: readonly StepPart[] = [
+  subFlowsStepTypes,
+  httpRequestStepTypes,
+  alertsStepTypes,
+  approvalsStepTypes,
 ];

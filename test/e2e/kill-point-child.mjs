@@ -4,11 +4,11 @@
 import { appendFileSync, writeFileSync, writeSync } from 'node:fs';
 import { pino } from 'pino';
 import { z } from 'zod';
+import { subFlowsStepTypes } from '../../dist/features/sub-flows/step-types.js';
 import { createCatalog } from '../../dist/flows/catalog.js';
 import { forEach } from '../../dist/flows/handlers/for-each.js';
 import { defineHandler } from '../../dist/flows/handlers/handler.js';
 import { delay, fail, logMessage, noOp, transform } from '../../dist/flows/handlers/plain-steps.js';
-import { runFlow } from '../../dist/flows/handlers/run-flow.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
 import { createRuntime } from '../../dist/flows/runtime.js';
 import { snapshotOf } from '../../dist/manifest/secrets.js';
@@ -61,7 +61,7 @@ const flaky = defineHandler({
 });
 
 // One by one: the table of all would load an HTTP client, a quarter of the start.
-const handlers = [noOp, logMessage, delay, transform, fail, forEach, runFlow, waitForSignal, flaky];
+const handlers = [noOp, logMessage, delay, transform, fail, forEach, ...subFlowsStepTypes.make().handlers, waitForSignal, flaky];
 
 const clock = createServiceClock({ now: () => Date.now(), monotonic: () => performance.now() });
 const logger = pino({ level: 'silent' });

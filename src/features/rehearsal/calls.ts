@@ -26,7 +26,7 @@ const plain: ReadonlySet<StepHandler> = new Set(builtInHandlers);
 export function answeredHandlers(table: HandlerTable, outside: Outside): HandlerTable {
   return handlerTable(
     [...table.values()].map((handler) => {
-      if (plain.has(handler)) return handler;
+      if (plain.has(handler) || handler.delegated !== undefined) return handler;
       return handler.rehearsed?.(outside) ?? answeredStep(handler, outside);
     }),
   );

@@ -6,6 +6,7 @@ import { builtInHandlers } from '../../flows/handlers/index.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../../manifest/mask.ts';
 import { URL_ENCODED_FORM } from '../../model/form.ts';
 import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../../model/json.ts';
+import { RUN_FLOW } from '../../model/manifest.ts';
 import type { StepErrorCode } from '../../model/run.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { mayHoldSecret, REDACTED } from '../../webhooks/headers.ts';
@@ -71,7 +72,7 @@ export function savedRun(
   return { run, masked: credentials.places, unread };
 }
 
-const builtIn: ReadonlySet<string> = new Set(builtInHandlers.map(({ type }) => type));
+const builtIn: ReadonlySet<string> = new Set([...builtInHandlers.map(({ type }) => type), RUN_FLOW]);
 
 /** Ends that no answer led to: the step, or the service, did not come as far. They would be wrong for a flow that is mended. */
 const UNASKED: ReadonlySet<string | undefined> = new Set([

@@ -1,7 +1,6 @@
 import { forEach } from './for-each.ts';
 import type { ServedHandler } from './outside.ts';
 import { delay, fail, logMessage, noOp, transform } from './plain-steps.ts';
-import { runFlow } from './run-flow.ts';
 import { waitForSignal } from './wait-for-signal.ts';
 
 export type HandlerTable = ReadonlyMap<string, ServedHandler>;
@@ -15,7 +14,6 @@ export const builtInHandlers: readonly ServedHandler[] = [
   fail,
   waitForSignal,
   forEach,
-  runFlow,
 ];
 
 /** Handlers by the type they serve. Throws where two serve one type: which of them runs must never be a matter of order. */

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { stepPart } from '../../config/step-part.ts';
+import { anyJson, defineHandler, noSignals } from '../../flows/handlers/handler.ts';
+import type { ServedHandler } from '../../flows/handlers/outside.ts';
+import { StepFailure } from '../../flows/step-failure.ts';
 import { GUID, notAFlowId, RUN_FLOW } from '../../model/manifest.ts';
-import { StepFailure } from '../step-failure.ts';
-import { runSubFlow, withPinnedInputs } from '../sub-flows.ts';
-import { anyJson, defineHandler, noSignals } from './handler.ts';
-import type { ServedHandler } from './outside.ts';
+import { runSubFlow, withPinnedInputs } from './sub-flows.ts';
 
 const inputs = z.strictObject({
   flow: z
@@ -21,7 +22,7 @@ const inputs = z.strictObject({
  * Runs another flow; the output has the id of its run and, if the step waits, how that ended and what its last steps left.
  * The store starts the run together with the outcome of the step, so that there is nothing here to call.
  */
-export const runFlow: ServedHandler = {
+const runFlow: ServedHandler = {
   ...defineHandler({
     type: RUN_FLOW,
     inputs,
@@ -32,3 +33,8 @@ export const runFlow: ServedHandler = {
   }),
   delegated: { run: runSubFlow, inputsOf: withPinnedInputs },
 };
+
+export const subFlowsStepTypes = stepPart({
+  name: 'sub-flows',
+  make: () => ({ handlers: [runFlow], made: undefined }),
+});

@@ -1,13 +1,13 @@
-import { MINUTE_MS } from '../model/clock.ts';
-import type { Json, JsonObject } from '../model/json.ts';
-import { PINNED_INPUTS, type StepDefinition } from '../model/manifest.ts';
-import { unhandledFailures, wire } from '../model/planner.ts';
-import { MAX_BYTES, type StepErrorCode } from '../model/run.ts';
-import type { Claim, RunDetail } from '../store/store.ts';
-import type { DelegatedServices, DelegatedStep, SubRunStart } from './delegated.ts';
-import type { HandlerResult } from './handlers/handler.ts';
-import { problemOfJson } from './non-json.ts';
-import { StepFailure } from './step-failure.ts';
+import type { DelegatedServices, DelegatedStep, SubRunStart } from '../../flows/delegated.ts';
+import type { HandlerResult } from '../../flows/handlers/handler.ts';
+import { problemOfJson } from '../../flows/non-json.ts';
+import { StepFailure } from '../../flows/step-failure.ts';
+import { MINUTE_MS } from '../../model/clock.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
+import { PINNED_INPUTS, type StepDefinition } from '../../model/manifest.ts';
+import { unhandledFailures, wire } from '../../model/planner.ts';
+import { MAX_BYTES, type StepErrorCode } from '../../model/run.ts';
+import type { Claim, RunDetail } from '../../store/store.ts';
 
 /** What the schema of a `RunFlow` step makes of its inputs. */
 interface RunFlowInputs {
