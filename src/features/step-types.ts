@@ -3,13 +3,6 @@ import { alertsStepTypes } from './alerts/step-types.ts';
 import { approvalsStepTypes } from './approvals/step-types.ts';
 import { httpRequestStepTypes } from './http-request/step-types.ts';
 import { signalsStepTypes } from './signals/step-types.ts';
-
-/** Step types that features bring. Docs list them in this order, behind those that call nothing. */
-export const stepParts: readonly StepPart[] = [
-  httpRequestStepTypes,
-  alertsStepTypes,
-  approvalsStepTypes,
-  signalsStepTypes,
 import { subFlowsStepTypes } from './sub-flows/step-types.ts';
 
 /** Step types that features bring. Docs list them in this order, behind those that call nothing. */
@@ -18,4 +11,5 @@ export const stepParts: readonly StepPart[] = [
   httpRequestStepTypes,
   alertsStepTypes,
   approvalsStepTypes,
+  signalsStepTypes,
 ];

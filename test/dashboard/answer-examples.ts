@@ -89,6 +89,7 @@ export const examples: Record<string, readonly Example[]> = {
   webhookReadiness: [at('/webhooks/readiness', 200)],
   getDelivery: [at('/webhooks/DELIVERY', 200), at('/webhooks/REFUSED', 200)],
   getDeliveryBody: [at('/webhooks/DELIVERY/body', 200)],
+  listAnsweredSteps: [at('/webhooks/DELIVERY/answered', 200)],
   getEvidence: [at('/webhooks/DELIVERY/evidence', 200)],
   dryRunDelivery: [at('/webhooks/dry-run/orders', 200, { body: { order: 7 } })],
   redeliverDelivery: [at('/webhooks/REFUSED/redeliver', 200, { body: { force: true } })],

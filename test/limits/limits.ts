@@ -32,6 +32,11 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
   'what is shown, told or kept is cut there, and refused it is not': [
     'features/alerts/message.ts MOST_CHARACTERS',
     'telemetry/repeats.ts MOST_CAUSES',
+    'features/signals/store.ts MAX_ANSWERED',
+    'features/signals/store.ts MAX_ANSWERED_BYTES',
+    'features/signals/store.ts MAX_LOOKED_AT',
+    'features/signals/service.ts MAX_KEPT',
+    'features/signals/service.ts MAX_KEPT_BYTES',
     'commands/check-summary.ts MAX_TEXT',
     'commands/check-summary.ts MAX_ROWS',
     'commands/check-summary.ts MAX_NAME',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { field } from '../../dashboard/answer.ts';
+import { field, unknownId } from '../../dashboard/answer.ts';
 import { parameter } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
@@ -11,7 +11,8 @@ import { signalsStore } from './store.ts';
 /** A run may start long before it waits. */
 const KEPT_DAYS = 30;
 /** The oldest of more are forgotten within a minute. */
-const [MAX_KEPT, MAX_KEPT_BYTES] = [10_000, 64 * 1024 * 1024];
+const MAX_KEPT = 10_000;
+const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const CHUNK_ROWS = 500;
 
 export const answeredStepsSchema = z.array(
@@ -28,10 +29,13 @@ const answeredRoutes: ApiRoutes = (app, services) => {
         'The steps that a delivery to a trigger with `signals` answered so far; none of runs that were removed since',
       params: z.object({ deliveryId: parameter.guid() }),
       answer: answeredStepsSchema,
+      refusals: [404],
     }),
     async (request) => {
+      const { deliveryId } = request.params;
       const { flowIds } = limitOf(request, services);
-      const steps = await services.store.of(signalsStore).listAnswered(request.params.deliveryId);
+      if ((await services.store.findDelivery(deliveryId)) === undefined) throw unknownId('delivery', deliveryId);
+      const steps = await services.store.of(signalsStore).listAnswered(deliveryId);
       return steps.filter(({ flowId }) => flowIds === undefined || flowIds.includes(flowId));
     },
   );

@@ -9,7 +9,8 @@ import type { AwaitingStep } from '../../store/store.ts';
 import { uuidOf } from '../../store/uuids.ts';
 
 /** A delivery answers so many steps at most, those of the oldest runs first, and writes so many bytes for them. */
-const [MAX_ANSWERED, MAX_ANSWERED_BYTES] = [100, 8 * 1024 * 1024];
+const MAX_ANSWERED = 100;
+const MAX_ANSWERED_BYTES = 8 * 1024 * 1024;
 
 /** Of so many kept deliveries of its key a step looks for its own. */
 const MAX_LOOKED_AT = 100;
