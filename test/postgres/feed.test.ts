@@ -1,8 +1,10 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { afterEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { schedulesStore } from '../../src/features/schedules/store.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
+import { Feed } from '../../src/store/postgres/feed.ts';
+import type { Sql } from '../../src/store/postgres/sql.ts';
 import type { Change, Store } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import { deployOf, flowId, graphOf, T0 } from '../store/samples.ts';
@@ -94,6 +96,45 @@ describe('what other replicas change', () => {
     await heard;
     await client.end();
     expect(payloads).toEqual([keyLearned]);
+  });
+
+  test('is listened for where the writes are: a connection that does not hear what is said there is made again', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    const said: unknown[] = [];
+    let isElsewhere = true;
+    const sql = {
+      get: async () => ({ seen: '1' }),
+      async all(text: string, values: readonly unknown[]) {
+        if (!text.includes('pg_notify')) return [];
+        said.push(values[0]);
+        return isElsewhere ? [] : runSql(text, values);
+      },
+    } as unknown as Sql;
+    const applicationName = `listener-${randomUUID()}`;
+    const feed = new Feed({
+      ...{ url: inject('postgresUrl'), schema: 'elsewhere', applicationName, nameLock: applicationName },
+      read: (work) => work(sql),
+    });
+    onTestFinished(() => feed.close());
+    const listeners = async () => {
+      feed[Symbol.asyncIterator]();
+      const query = 'SELECT pid FROM pg_stat_activity WHERE application_name = $1';
+      return (await runSql(query, [`${applicationName}/changes`])).map(({ pid }) => pid);
+    };
+    const [former] = await eventually(listeners, (pids) => pids.length === 1 && said.length > 1);
+    const isAnother = (pids: unknown[]) => pids.length === 1 && pids[0] !== former;
+    const looked = said.length;
+    await eventually(listeners, () => said.length > looked + 2);
+    expect(await listeners()).toEqual([former]);
+    vi.advanceTimersByTime(5001);
+    const [present] = await eventually(listeners, isAnother);
+    isElsewhere = false;
+    const heard = said.length;
+    await eventually(listeners, () => said.length > heard + 2);
+    vi.advanceTimersByTime(5001);
+    const again = said.length;
+    await eventually(listeners, () => said.length > again + 2);
+    expect(await listeners()).toEqual([present]);
   });
 
   test('before the reader listened, but after the store was opened, is not missed', async () => {

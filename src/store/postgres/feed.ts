@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 import type { Change, FlowChange, Changes as StoreChanges } from '../store.ts';
@@ -9,6 +10,8 @@ import type { Sql } from './sql.ts';
 /** A notice may be lost with the connection; what was changed is looked up this often. */
 const POLL_MS = 5000;
 const RECONNECT_MS = 200;
+/** A listener that hears nothing of itself for longer listens elsewhere, such as to the former primary after a fail-over. */
+const UNHEARD_MS = 5000;
 
 /** The transactions up to which a replica has seen all changes. */
 type Seen = string;
@@ -45,6 +48,8 @@ export class Feed implements StoreChanges {
   readonly #runs = new RunNotices((notice) => this.#send(notice));
   #direct: Direct | undefined;
   #isConnected = false;
+  /** When the first notice to itself was sent that has not come, by the clock that is never set. */
+  #unheardSince: number | undefined;
   #hasNameLock = false;
   #locking: Promise<void> | undefined;
   /** Whether there was a reader yet. */
@@ -60,6 +65,14 @@ export class Feed implements StoreChanges {
     this.#wasTried = new Promise((resolve) => {
       this.#tried = resolve;
     });
+  }
+
+  get #ownChannel(): string {
+    return `sluice_self_${hash('sha256', this.#options.nameLock).slice(0, 32)}`;
+  }
+
+  get #listenText(): string {
+    return `LISTEN ${pg.escapeIdentifier(channelOf(this.#options.schema))}`;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Change> {
@@ -126,7 +139,7 @@ export class Feed implements StoreChanges {
 
   /** Resolves or rejects when the connection is lost. */
   async #listenOnce(): Promise<void> {
-    const { url, applicationName, schema } = this.#options;
+    const { url, applicationName } = this.#options;
     const direct = directClient({ url, applicationName: `${applicationName}/changes`, answerMs: ANSWER_MS });
     const { client } = direct;
     this.#direct = direct;
@@ -135,17 +148,22 @@ export class Feed implements StoreChanges {
         client.on('error', () => resolve());
         client.on('end', () => resolve());
       });
-      client.on('notification', ({ payload }) => this.#hear(JSON.parse(payload ?? 'null') as FlowChange | RunNotice));
+      client.on('notification', ({ channel, payload }) => {
+        if (channel === this.#ownChannel) this.#unheardSince = undefined;
+        else this.#hear(JSON.parse(payload ?? 'null') as FlowChange | RunNotice);
+      });
       await direct.connect();
       this.#isConnected = true;
       await this.#lockName();
-      await client.query(`LISTEN ${pg.escapeIdentifier(channelOf(schema))}`);
+      await client.query(`LISTEN ${pg.escapeIdentifier(this.#ownChannel)}`);
+      await client.query(this.#listenText);
       // What was changed before this connection listened.
       await this.#poll();
       this.#tried();
       if (!this.#closing.signal.aborted) await lost;
     } finally {
       this.#isConnected = false;
+      this.#unheardSince = undefined;
       this.#hasNameLock = false;
       this.#tried();
       await direct.end();
@@ -191,7 +209,11 @@ export class Feed implements StoreChanges {
     await this.#lockName();
     const lookedAt = performance.now();
     if (!this.#isRead) return;
+    const listener = this.#isConnected ? this.#direct : undefined;
+    if (listener !== undefined) this.#unheardSince ??= lookedAt;
     const { seen, rows } = await this.#options.read(async (sql) => ({
+      // Where the writes are: the listener hears it if it is there too.
+      told: await sql.all(`SELECT pg_notify($1, '')`, [this.#ownChannel]),
       rows: await sql.all<FlowChange & { xid: string }>(
         'SELECT flow_id AS "flowId", kind, xid::text AS xid FROM sluice.changes WHERE xid >= $1::xid8 ORDER BY xid',
         [this.#seen],
@@ -208,6 +230,15 @@ export class Feed implements StoreChanges {
     this.#found = found;
     this.#seen = seen;
     this.#seenAt = lookedAt;
+    if (listener !== undefined) await this.#proveListener(listener, lookedAt);
+  }
+
+  /** Ends a connection that does not answer, or did not hear what was said where the writes are: another one is made. */
+  async #proveListener(listener: Direct, at: number): Promise<void> {
+    // What it has heard comes before the answer.
+    const answered = await listener.client.query(this.#listenText).catch(() => undefined);
+    const unheardMs = this.#unheardSince === undefined ? 0 : at - this.#unheardSince;
+    if (listener === this.#direct && (answered === undefined || unheardMs > UNHEARD_MS)) await listener.end();
   }
 
   #hear(notice: FlowChange | RunNotice): void {
