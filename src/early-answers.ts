@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { maskedPlace } from './config/database.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { answerUnreadable } from './connections.ts';
-import { ListenError } from './listening.ts';
+import { listenAt } from './listening.ts';
 import { INERT_HEADERS } from './model/inert-content.ts';
 import { DELIVERY_HEADER } from './webhooks/answers.ts';
 
@@ -60,14 +61,10 @@ async function listen({ host, port }: Settings, answer: RequestListener): Promis
     'clientError',
     answerUnreadable(() => {}),
   );
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen({ host, port }, resolve);
-    });
-  } catch (error) {
-    throw ListenError.from(error, { host, port });
-  }
+  await listenAt({ host, port }, (place) => {
+    server.listen(place);
+    return once(server, 'listening');
+  });
   return server;
 }
 

@@ -33,13 +33,25 @@ export class ListenError extends Error {
   }
 }
 
-/** Yields the address as a URL. Rejects with `ListenError` where the address or the port cannot be had. */
-export async function listen(fastify: FastifyInstance, { host, port }: Place): Promise<string> {
+/**
+ * Listens at a place; where it is all addresses and the machine has no IPv6, at all of IPv4. Rejects with `ListenError` where the
+ * address or the port cannot be had.
+ */
+export async function listenAt(place: Place, listenOn: (place: Place) => Promise<unknown>): Promise<void> {
   try {
-    await fastify.listen({ host, port });
+    await listenOn(place);
   } catch (error) {
-    throw ListenError.from(error, { host, port });
+    const { code } = error as { readonly code?: string };
+    if (place.host === '::' && /^E(?:AFNOSUPPORT|ADDRNOTAVAIL)$/.test(code ?? '')) {
+      return listenAt({ ...place, host: '0.0.0.0' }, listenOn);
+    }
+    throw ListenError.from(error, place);
   }
+}
+
+/** Yields the address as a URL. */
+export async function listen(fastify: FastifyInstance, place: Place): Promise<string> {
+  await listenAt(place, (at) => fastify.listen(at));
   return urlOf(fastify.server.address() as AddressInfo);
 }
 

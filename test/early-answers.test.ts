@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../src/config/settings.ts';
@@ -31,4 +32,6 @@ test('a start that migrates is alive, not ready for that reason, and refuses del
   const delivered = await ask('/flows/api/webhook/push', { method: 'POST', body: 'x'.repeat(1_000_000) });
   expect(delivered).toMatchObject({ status: 503, body: { reason: 'store_unavailable' }, policy });
   expect(delivered.deliveryId).toMatch(/^[0-9a-f-]{36}$/);
+  const socket = connect(port, '127.0.0.1').end('no request\r\n\r\n');
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /);
 });

@@ -22,7 +22,7 @@ async function workspaceWithWebhook(): Promise<Workspace> {
 it.each([
   ['127.0.0.1', 'http://127.0.0.1:4000'],
   ['0.0.0.0', 'http://127.0.0.1:4000'],
-  ['::', 'http://[::1]:4000'],
+  ['::', 'http://127.0.0.1:4000'],
   ['hooks.local', 'http://hooks.local:4000'],
 ])('a command finds a service that listens on %s at %s', (host, url) => {
   expect(serviceUrl({ host, port: 4000 })).toBe(url);
