@@ -12,7 +12,6 @@ const KERNEL = {
   deliveries_not_stored: 'error',
   alerts_not_delivered: 'error',
   failed_runs: 'error',
-  steps_waiting_for_slot: 'warning',
   failure_flow_closed: 'warning',
   sub_flow_closed: 'warning',
   manifest_unreadable: 'error',

@@ -18,7 +18,7 @@ import {
   type Situation,
 } from '../attention/finding.ts';
 import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
-import { failedRuns, slotWaits } from '../attention/runs.ts';
+import { failedRuns } from '../attention/runs.ts';
 import { notStored } from '../attention/service.ts';
 import { route } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
@@ -173,7 +173,6 @@ async function listSecretWaits({
 /** Among items of one severity, those of an earlier rule come first, and those of the parts last. */
 const RULES = [
   failedRuns,
-  slotWaits,
   ({ flows }: Situation) => closedFlows(flows),
   unreadableFlows,
   (situation: Situation) => situation.triggers.flatMap((trigger) => triggerItems(trigger, situation)),

@@ -1,1 +1,4 @@
-export const runsAttention = { step_running_long: 'warning' } as const;
+export const runsAttention = {
+  steps_waiting_for_slot: 'warning',
+  step_running_long: 'warning',
+} as const;

@@ -6,6 +6,7 @@ import { runFailureRoutes } from './failures.ts';
 import { runHistoryRoutes } from './history.ts';
 import { runOutlineRoutes } from './outline.ts';
 import { runRoutes } from './runs.ts';
+import { slotWaits } from './slot-waits.ts';
 import { stepRoutes } from './steps.ts';
 import { type LongStep, runsStore } from './store.ts';
 
@@ -29,7 +30,8 @@ function longSteps(all: readonly LongStep[], { flows, now }: Situation): Finding
 export const runs = servicePart({
   name: 'runs',
   routes: [runRoutes, runFailureRoutes, runHistoryRoutes, runOutlineRoutes, stepRoutes, runControlRoutes],
-  attention: rulesFor(runsAttention, async (situation, { store }) =>
-    longSteps(await store.of(runsStore).listLongSteps({ startedBefore: situation.now - LONG_STEP_MS }), situation),
-  ),
+  attention: rulesFor(runsAttention, async (situation, { store }) => [
+    ...slotWaits(situation),
+    ...longSteps(await store.of(runsStore).listLongSteps({ startedBefore: situation.now - LONG_STEP_MS }), situation),
+  ]),
 });
