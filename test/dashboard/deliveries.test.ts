@@ -67,6 +67,7 @@ describe('one delivery', () => {
       runId: answer.runId,
       runStatus: 'Running',
       usedPreviousKey: false,
+      edited: false,
       gateResults: expect.any(Array),
       hints: [],
       signature: { scheme: 'GitHub', keys: { current: expect.stringMatching(/^[0-9a-f]{8}$/), previous: null } },

@@ -112,7 +112,7 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFil
 }
 
 function VersionCell({ version, revision }: Api['Flow']) {
-  return <span class="nowrap">{`${version}, revision ${revision}`}</span>;
+  return `${version}, revision ${revision}`;
 }
 
 function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
