@@ -1,16 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { migrate } from '../../src/store/postgres/migrate.ts';
 import { migrations } from '../../src/store/postgres/migrations/index.ts';
 import { POSTGRES_ADDS } from '../../src/store/tables.ts';
 import { eventually } from '../e2e/service.ts';
 import { type ColumnRow, schemaIn, schemaOf } from '../store/schema.ts';
-import { newSchema, runSql, storeOptions } from './schemas.ts';
+import { borrowSchema, dropSchema, newSchema, runSql, storeOptions } from './schemas.ts';
 
 const one = { version: 1, name: 'one', compatibleFrom: 1, sql: 'CREATE TABLE sluice.one (id integer)' };
 const two = { version: 2, name: 'two', compatibleFrom: 1, sql: 'CREATE TABLE sluice.two (id integer)' };
+
+/** The name of a schema with no tables. Those of its jobs, which take longest to make, stay for the next test. */
+function withoutTables(): string {
+  onTestFinished(async () => void (await runSql(`DROP SCHEMA IF EXISTS "${besideJobs}" CASCADE`)));
+  return besideJobs;
+}
+const besideJobs = `${inject('schemaPrefix')}migrated`;
+afterAll(() => dropSchema(besideJobs));
 
 describe('migrations', () => {
   test('an empty database gets the schema, and a second start changes nothing', async () => {
@@ -22,7 +30,7 @@ describe('migrations', () => {
   });
 
   test('the schema has the tables, columns, types and keys that are said of all stores and of PostgreSQL', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: borrowSchema() };
     await migrate(options);
     const rows = await runSql(
       `SELECT c.relname AS "table", a.attname AS name, format_type(a.atttypid, NULL) AS type,
@@ -50,20 +58,20 @@ describe('migrations', () => {
   });
 
   test('of several processes of a later release that start at once on an older database, one migrates', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [one] });
     const ran = await Promise.all(Array.from({ length: 5 }, () => migrate({ ...options, migrations: [one, two] })));
     expect(ran.flat()).toEqual(['two']);
   });
 
   test('runs what is missing, in order', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     expect(await migrate({ ...options, migrations: [one] })).toEqual(['one']);
     expect(await migrate({ ...options, migrations: [one, two] })).toEqual(['two']);
   });
 
   test('a migration that fails leaves nothing of itself, and those before it', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     const failing = { ...two, sql: 'CREATE TABLE sluice.two (id integer); SELECT 1 / 0' };
     await expect(migrate({ ...options, migrations: [one, failing] })).rejects.toThrow('division by zero');
     const tables = await runSql('SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY 1', [options.schema]);
@@ -72,13 +80,13 @@ describe('migrations', () => {
   });
 
   test('of an empty database leaves nothing where the first migration fails', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await expect(migrate({ ...options, migrations: [{ ...one, sql: 'SELECT 1 / 0' }] })).rejects.toThrow('by zero');
     expect(await runSql('SELECT 1 FROM pg_namespace WHERE nspname = $1', [options.schema])).toEqual([]);
   });
 
   test('says what is still to come before each migration of an existing database', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     const three = { ...two, version: 3, name: 'three', sql: 'CREATE TABLE sluice.three (id integer)' };
     const told: (readonly string[])[] = [];
     const onMigrating = async (names: readonly string[]) => void told.push(names);
@@ -89,7 +97,7 @@ describe('migrations', () => {
   });
 
   test('a migration has the strongest lock of all that it changes before it does anything, in one order', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [one, two] });
     const held = `SELECT string_agg(c.relname || ' ' || l.mode, ', ' ORDER BY c.relname) FROM pg_locks l
       JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND c.relname IN ('one', 'two')`;
@@ -107,7 +115,7 @@ describe('migrations', () => {
   });
 
   test('a migration that PostgreSQL ended because of a deadlock is tried again', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [one] });
     const deadlocked = `DO $$ BEGIN IF NOT EXISTS (SELECT FROM sluice.one) THEN
       RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END IF; END $$; ${two.sql}`;
@@ -117,7 +125,7 @@ describe('migrations', () => {
   });
 
   test('a migration lets those go on who hold what it has to lock, and tries again', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [one] });
     const holder = new pg.Client({ connectionString: options.url });
     await holder.connect();
@@ -141,7 +149,7 @@ describe('migrations', () => {
   });
 
   test('an older release works on a newer schema as long as that says so', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [one, two] });
     expect(await migrate({ ...options, migrations: [one] })).toEqual([]);
     const contract = { version: 3, name: 'contract', compatibleFrom: 2, sql: 'DROP TABLE sluice.one' };
@@ -153,7 +161,7 @@ describe('migrations', () => {
   });
 
   test('a schema of a build between two releases is refused', async () => {
-    const options = { url: inject('postgresUrl'), schema: newSchema() };
+    const options = { url: inject('postgresUrl'), schema: withoutTables() };
     await migrate({ ...options, migrations: [{ ...one, name: 'another' }] });
     await expect(migrate({ ...options, migrations: [one, two] })).rejects.toThrow(
       'its schema is that of a build between two releases (version 1 is "another" there, "one" here)',
@@ -161,7 +169,7 @@ describe('migrations', () => {
   });
 
   test('an existing schema of that name is used', async () => {
-    const schema = newSchema();
+    const schema = withoutTables();
     await runSql(`CREATE SCHEMA "${schema}"`);
     expect(await migrate({ url: inject('postgresUrl'), schema, migrations: [one] })).toEqual(['one']);
   });
