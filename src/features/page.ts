@@ -22,6 +22,7 @@ import { reviewPage } from './review/page.tsx';
 import { runsPage } from './runs/page.tsx';
 import { schedulesPage } from './schedules/page.tsx';
 import { sidePanelPage } from './side-panel/page.tsx';
+import { signalsPage } from './signals/page.tsx';
 
 /** What the page is made of: navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
@@ -48,4 +49,5 @@ export const pageParts: readonly PagePart[] = [
   reconcilePage,
   approvalsPage,
   sidePanelPage,
+  signalsPage,
 ];

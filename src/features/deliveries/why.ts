@@ -49,7 +49,10 @@ async function why(id: string, { json, ...options }: WhyOptions): Promise<void> 
   if (delivery !== undefined) {
     if (json) return printJson(delivery);
     const run = delivery.runId === null ? undefined : await find(client, `/flows/api/runs/${delivery.runId}/outline`);
-    return print(deliveryText(delivery, run as RunOutline | undefined));
+    const isAnswer = delivery.outcome === 'answered' || delivery.runId !== null;
+    const answered = isAnswer ? await find(client, `/flows/api/webhooks/${id}/answered`) : undefined;
+    const steps = Array.isArray(answered) ? (answered as AnsweredStep[]) : [];
+    return print(deliveryText(delivery, { outline: run as RunOutline | undefined, steps }));
   }
   const outline = (await find(client, `/flows/api/runs/${id}/outline`)) as RunOutline | undefined;
   if (outline === undefined) throw new CommandError(`There is no delivery and no run with the id ${id}`);
@@ -63,7 +66,18 @@ async function find(client: ServiceClient, path: string): Promise<unknown> {
   return status === 404 ? undefined : body;
 }
 
-function deliveryText(delivery: DeliveryDetail, outline: RunOutline | undefined): string {
+interface Consequences {
+  readonly outline: RunOutline | undefined;
+  readonly steps: readonly AnsweredStep[];
+}
+
+/** A step that the delivery answered; none where no feature lets it answer. */
+interface AnsweredStep {
+  readonly runId: string;
+  readonly stepKey: string;
+}
+
+function deliveryText(delivery: DeliveryDetail, { outline, steps }: Consequences): string {
   const { id, receivedAt, clientIp, mode, statusCode, detail, gateResults, hints, redelivery } = delivery;
   const gates = gateResults.map((gate) => [gate.gate, gate.outcome, gate.reason ?? '', gate.detail ?? '']);
   const parts = [
@@ -73,6 +87,7 @@ function deliveryText(delivery: DeliveryDetail, outline: RunOutline | undefined)
       ...(detail === null || gateResults.some((gate) => gate.detail === detail) ? [] : [`  ${detail}`]),
     ]),
     gates.length === 0 ? '' : table(['GATE', 'OUTCOME', 'REASON', 'DETAIL'], gates),
+    lines(steps.map(({ runId, stepKey }) => `answered the step ${stepKey} of the run ${runId}`)),
     lines(hints.map((hint) => `hint: ${hint}`)),
     lines([...relativesOf(delivery), ...(redelivery === null ? [] : [redeliveryText(id, redelivery)])]),
     outline === undefined ? '' : runText(outline),

@@ -6,6 +6,10 @@ import { MAX_WAIT_SECONDS } from './plain-steps.ts';
 
 const CHOICE = /^(?=.*\S).{1,64}$/;
 
+const KEY =
+  'expected a text, or a number of at most 15 digits: string(trigger.body.id) keeps all digits of a longer one';
+const exactNumber = z.number().refine((number) => Number.isSafeInteger(number) || !Number.isInteger(number));
+
 /** Waits for a signal of the run; the output is the signal's JSON body. Without a time limit it waits for ever. */
 export const waitForSignal = defineHandler({
   type: 'WaitForSignal',
@@ -23,7 +27,7 @@ export const waitForSignal = defineHandler({
       .optional()
       .describe('What people may answer by the link `waits.KEY.url`.'),
     key: z
-      .union([z.string().regex(/\S/), z.number().transform(String)], { error: 'expected a text or a number' })
+      .union([z.string().regex(/\S/), exactNumber.transform(String)], { error: KEY })
       .optional()
       .describe('Deliveries to a trigger whose `signals` names this step and gives this key answer it.'),
     question: z.string().max(1000).optional().describe('What the page of the link asks.'),
