@@ -104,7 +104,7 @@ describe('what other replicas change', () => {
     let isElsewhere = true;
     const sql = {
       get: async () => ({ seen: '1' }),
-      async all(text: string, values: readonly unknown[]) {
+      async all(text: string, values: unknown[]) {
         if (!text.includes('pg_notify')) return [];
         said.push(values[0]);
         return isElsewhere ? [] : runSql(text, values);
