@@ -61,7 +61,17 @@ const flaky = defineHandler({
 });
 
 // One by one: the table of all would load an HTTP client, a quarter of the start.
-const handlers = [noOp, logMessage, delay, transform, fail, forEach, ...subFlowsStepTypes.make().handlers, waitForSignal, flaky];
+const handlers = [
+  noOp,
+  logMessage,
+  delay,
+  transform,
+  fail,
+  forEach,
+  ...subFlowsStepTypes.make().handlers,
+  waitForSignal,
+  flaky,
+];
 
 const clock = createServiceClock({ now: () => Date.now(), monotonic: () => performance.now() });
 const logger = pino({ level: 'silent' });
