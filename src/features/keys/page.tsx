@@ -40,7 +40,12 @@ function KeysPanel({ flowId }: { flowId: string }) {
                     name: 'Last verified',
                     cell: ({ lastVerifiedAt }) => (lastVerifiedAt === null ? 'never' : <Time at={lastVerifiedAt} />),
                   },
-                  { name: '24 hours', cell: ({ last24Hours }) => format.count(last24Hours), align: 'end', isMinor: true },
+                  {
+                    name: '24 hours',
+                    cell: ({ last24Hours }) => format.count(last24Hours),
+                    align: 'end',
+                    isMinor: true,
+                  },
                   { name: 'All', cell: ({ count }) => format.count(count), align: 'end', isMinor: true },
                 ]}
                 rows={list.map((key, at) => ({ ...key, at }))}

@@ -164,7 +164,11 @@ async function isStale(sql: Sql, calls: readonly AcceptCall[]): Promise<boolean>
   return findStale(calls, { flows, bySlug }) !== undefined;
 }
 
-async function lockOrders({ port }: Sql, rows: AcceptanceRows<AcceptCall>, calls: readonly AcceptCall[]): Promise<void> {
+async function lockOrders(
+  { port }: Sql,
+  rows: AcceptanceRows<AcceptCall>,
+  calls: readonly AcceptCall[],
+): Promise<void> {
   const joining = calls.filter(({ order }) => order !== undefined).map((call) => ({ ...call, id: call.runId }));
   if (joining.length > 0) await decide(lockPlaces(rows, joining));
   port.answering?.lock(port, calls);

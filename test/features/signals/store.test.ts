@@ -65,7 +65,9 @@ it('answers nothing of another step, key or flow, and nothing without a key', as
   expect(await answer(store, 2, { key: 'other' })).toBe(0);
   expect(await answer(store, 3, { key: undefined })).toBe(0);
   expect(await answer(store, 4)).toBe(1);
-  expect(await store.of(signalsStore).listAnswered(answerOf(4).signal.deliveryId)).toMatchObject([{ stepKey: 'a' }]);
+  expect(await store.of(signalsStore).listAnswered(answerOf(4).signal.deliveryId ?? '')).toMatchObject([
+    { stepKey: 'a' },
+  ]);
 });
 
 it('forgets kept deliveries that are old, and the oldest of too many or too large ones', async () => {

@@ -125,6 +125,7 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     measureLeaves: (request) => [...leaves(request)].reduce((sum, { output }) => sum + output.length, 0),
     listLeaves: leaves,
     hasLease: () => [...steps.values()].some(({ token }) => token !== null),
+    awaitKey: () => false,
     listOverdueRuns: () => [],
     reopenRun() {
       run.status = 'Running';
