@@ -95,13 +95,30 @@ function filesIn(folder) {
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
+/** English alone, as in the bundle. */
+const typesOfZod = (file) =>
+  file === 'zod/v4/locales/index.d.ts'
+    ? 'export { default as en } from "./en.js";\n'
+    : readFileSync(join(root, 'node_modules', file), 'utf8');
+
 /** The types of the package in `types`, in the folder given: those that its entry points lead to. */
 function collectTypes(work) {
   const found = new Map();
   const collect = (file) => {
     if (found.has(file)) return;
-    // Earlier compilers than ours take no other ending in types.
-    found.set(file, readFileSync(join(work, file), 'utf8').replace(/(["']\.{1,2}\/[^"']+)\.ts(["'])/g, '$1.js$2'));
+    // zod is part of the bundle, so its types come along.
+    const text = file.startsWith('zod/') ? typesOfZod(file) : readFileSync(join(work, file), 'utf8');
+    const pathOf = (entry) =>
+      `./${relative(dirname(file), join('zod', entry, 'index.js'))
+        .split(sep)
+        .join('/')}`;
+    found.set(
+      file,
+      text
+        // Earlier compilers than ours take no other ending in types.
+        .replace(/(["']\.{1,2}\/[^"']+)\.ts(["'])/g, '$1.js$2')
+        .replace(/(["'])zod(?:\/(v4\/core))?["']/g, (_, quote, entry = '') => `${quote}${pathOf(entry)}${quote}`),
+    );
     for (const [, name] of found.get(file).matchAll(/["'](\.{1,2}\/[^"']+)\.js["']/g))
       collect(join(dirname(file), `${name}.d.ts`));
   };

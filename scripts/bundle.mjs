@@ -61,7 +61,7 @@ export async function bundle(work) {
     platform: 'node',
     plugins: [leaveOut],
     // Native code, and what loads files of its own.
-    external: ['better-sqlite3', 'jiti', 'zod', /^zod\//],
+    external: ['better-sqlite3', 'jiti'],
     // The CommonJS file of jsonc-parser cannot be bundled.
     resolve: { mainFields: ['module', 'main'] },
   });

@@ -64,7 +64,7 @@ describe('what a flow in sight has to do with another one', () => {
     for (let turn = 0; turn < 3; turn += 1) await advance({ code: 'broken', message: 'no', retryable: false });
     const whole = JSON.parse((await ask(ALL, 'GET', `${api}/runs/${runId}/lineage`)).body);
     expect(whole.derived).toEqual([expect.objectContaining({ flowName: 'canary-twin' })]);
-    expect(await json(`runs/${runId}/lineage`)).toEqual({ runId, source: null, derived: [] });
+    expect(await json(`runs/${runId}/lineage`)).toEqual({ runId, source: null, derived: [], edited: false });
     expect((await json(`runs/${runId}/outline`)).onFailure).toEqual({ flowId: TWIN_ID, flowName: TWIN_ID });
     expect((await asReader('GET', `${api}/runs/${whole.derived[0].id}`)).status).toBe(404);
   });

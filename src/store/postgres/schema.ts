@@ -22,6 +22,7 @@ const INDEXES: Readonly<Record<string, string>> = {
   held_deliveries: 'held_by_delivery held_by_flow held_that_join',
   idempotency_keys: 'idempotency_keys_by_run',
   interventions: 'interventions_by_id interventions_by_target interventions_by_time',
+  kept_signals: 'kept_signals_by_time',
   key_hours: 'key_hours_by_hour',
   nonces: 'nonces_by_alias nonces_by_expiry',
   ordered_runs: 'ordered_runs_by_lane ordered_runs_keyless ordered_runs_stopped ordered_runs_waiting',
@@ -33,8 +34,9 @@ const INDEXES: Readonly<Record<string, string>> = {
   run_keys: 'run_keys_by_value',
   run_pins: 'run_pins_by_flow',
   runs: 'runs_by_commit runs_by_deadline runs_by_delivery runs_by_revision runs_by_source runs_by_status runs_by_time runs_by_trigger',
-  signals: 'signals_by_run',
-  steps: 'steps_by_limit steps_due steps_failed steps_failed_by_code steps_of_host steps_suspect steps_waiting',
+  signals: 'signals_by_delivery signals_by_run',
+  steps:
+    'steps_awaited steps_by_limit steps_due steps_failed steps_failed_by_code steps_of_host steps_suspect steps_waiting',
   sub_runs: 'sub_runs_by_parent',
 };
 const TRIGGERS: Readonly<Record<string, string>> = {
