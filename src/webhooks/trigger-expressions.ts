@@ -115,7 +115,7 @@ export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trig
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {
   /** The name of an object, where one of these knows. */
-  readonly by: 'scheme' | 'trigger' | Exclude<keyof ObjectsOfTrigger, 'signals'>;
+  readonly by: 'scheme' | 'trigger' | keyof ObjectsOfTrigger;
   /** As an expression. */
   readonly expression: string;
   readonly days: number;
@@ -140,7 +140,7 @@ export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undef
     if (found === undefined) {
       const [known] = objectsOf(trigger).flatMap(([by, object, written]) => {
         const expression = object.eventId(written);
-        return expression === undefined || by === 'signals' ? [] : [{ by, expression }];
+        return expression === undefined ? [] : [{ by, expression }];
       });
       return known && { ...known, days, unsigned: unsignedParts(known.expression, scheme) };
     }

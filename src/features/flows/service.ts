@@ -15,6 +15,7 @@ import { flowsIn, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { viewedFields, viewOf } from '../../dashboard/trigger-views.ts';
 import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
+import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES } from '../../model/manifest.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
@@ -47,7 +48,7 @@ const triggerSchema = z.object({
     .object({
       expression: z.string(),
       by: z
-        .enum(['scheme', 'trigger', 'reconcile'])
+        .enum(['scheme', 'trigger', ...(Object.keys(TRIGGER_OBJECTS) as (keyof ObjectsOfTrigger)[])])
         .describe('Whether the scheme names it, the trigger, or the log that it is reconciled with.'),
       days: field.integer().describe('For how long an event is known.'),
       unsigned: z.array(z.string()).nullable().describe('What it reads that is not signed; null if only code knows.'),
