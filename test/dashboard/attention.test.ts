@@ -4,6 +4,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import type { UnevaluatedCount } from '../../src/features/deliveries/store.ts';
 import { rotationConcerns } from '../../src/features/keys/service.ts';
 import type { OrderReport } from '../../src/features/order/store.ts';
+import { rhythm } from '../../src/features/rhythm/service.ts';
 import type { RhythmRow } from '../../src/features/rhythm/store.ts';
 import type { LongStep } from '../../src/features/runs/store.ts';
 import type { Schedule } from '../../src/features/schedules/scheduler.ts';
@@ -668,6 +669,30 @@ it.each<[rule: string, keys: Parameters<typeof rotationConcerns>[0], items: Part
   expect(await attentionTo(calm, { ...servicesOf(calm), parts })).toEqual(
     items.map((item) => expect.objectContaining(item)),
   );
+});
+
+it('tells the known cause of refusals that began within a day', async () => {
+  const place = { flowId: ORDERS_ID, triggerKey: 'shop' };
+  const asked = {
+    ...calm,
+    triggers: [
+      { trigger: { ...place, flowName: 'orders', inputs: {} }, mode: 'Enforce', schemeName: 'GitHub' },
+    ] as unknown as Situation['triggers'],
+    rhythms: [
+      {
+        ...{ ...place, lastAt: null },
+        found: [{ kind: 'refusals_began', since: NOW, count: 20, reason: 'signature_mismatch' }],
+      },
+    ],
+    refused: { count: 20, firstAt: NOW, redelivered: 0 },
+  };
+  const parts = [rhythm, { name: 'keys', causes: async () => ['The key behind env:A changed'] }];
+  expect(await attentionTo(asked, { ...servicesOf(asked), parts })).toEqual([
+    expect.objectContaining({
+      kind: 'refusals_began',
+      message: expect.stringMatching(/does not match\. The key behind env:A changed$/),
+    }),
+  ]);
 });
 
 describe('GET /flows/api/attention', () => {

@@ -99,6 +99,11 @@ export async function openRefusals(
 export const sinceFirst = (firstAt: number | undefined, window: string) =>
   firstAt === undefined ? window : `since ${iso(firstAt)}`;
 
+/** The causes that are known, as sentences that follow another one. */
+export async function becauseOf(refused: Parameters<typeof causesOf>[0], services: DashboardServices): Promise<string> {
+  return (await causesOf(refused, services)).map((cause) => `. ${cause}`).join('');
+}
+
 export async function risingRefusals(
   { deliveries, triggers, flows, now }: Situation,
   services: DashboardServices,
@@ -119,7 +124,7 @@ export async function risingRefusals(
       const prepared = triggers.find(({ trigger }) => sameTrigger(trigger, { flowId, triggerKey }));
       const isChosen = isChosenFor(reason, prepared?.mode);
       const passed = isChosen ? `; all were accepted, because its mode is ${prepared?.mode}` : '';
-      const because = (await causesOf({ ...refused, at: now }, services)).map((cause) => `. ${cause}`).join('');
+      const because = await becauseOf({ ...refused, at: now }, services);
       const when = sinceFirst(firstAt, 'in this hour and the one before');
       return [
         {

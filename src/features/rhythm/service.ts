@@ -1,9 +1,8 @@
 import { type Finding, iso, lasting, type Situation } from '../../dashboard/attention/finding.ts';
-import { rulesFor, servicePart } from '../../dashboard/services.ts';
+import { type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
-import type { Store } from '../../store/store.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { happened, isChosenFor, openRefusals, sinceFirst } from '../deliveries/refusals.ts';
+import { becauseOf, happened, isChosenFor, openRefusals, sinceFirst } from '../deliveries/refusals.ts';
 import { rhythmAttention } from './attention.ts';
 import { LEAST_REFUSALS } from './refusals.ts';
 import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
@@ -29,16 +28,22 @@ export function rhythmItems(
 
 /** Findings as they are now. */
 interface JudgedRhythm extends TriggerName {
-  readonly found: readonly (RhythmFinding & { readonly firstAt?: number | undefined })[];
+  readonly found: readonly (RhythmFinding & { readonly firstAt?: number | undefined; readonly because?: string })[];
 }
 
-/** What was delivered again and accepted since the trigger was judged is refused no more. */
-async function judgedNow({ flowId, triggerKey, found }: RhythmRow, store: Pick<Store, 'of'>): Promise<JudgedRhythm> {
+/** What was delivered again and accepted since the trigger was judged is refused no more; why the rest was is said where it is known. */
+async function judgedNow(
+  { flowId, triggerKey, found }: RhythmRow,
+  at: number,
+  services: DashboardServices,
+): Promise<JudgedRhythm> {
   const now = await Promise.all(
     (found as unknown as readonly RhythmFinding[]).map(async (each) => {
       if (each.kind !== 'refusals_began') return [each];
-      const open = await openRefusals({ ...each, flowId, triggerKey, reason: undefined }, store);
-      return open.count < LEAST_REFUSALS ? [] : [{ ...each, ...open }];
+      const open = await openRefusals({ ...each, flowId, triggerKey, reason: undefined }, services.store);
+      if (open.count < LEAST_REFUSALS) return [];
+      const because = await becauseOf({ flowId, triggerKey, reason: each.reason, at }, services);
+      return [{ ...each, ...open, because }];
     }),
   );
   return { flowId, triggerKey, found: now.flat() };
@@ -96,13 +101,13 @@ function itemOf(
     const link = `/flows/deliveries?flowId=${flowId}&since=${iso(from)}&until=${iso(to)}`;
     return { kind: 'volume_broken', message, link, ...place(prepared), about: 'volume' };
   }
-  const { count, reason, since, firstAt } = found;
+  const { count, reason, since, firstAt, because = '' } = found;
   const isChosen = isChosenFor(reason, prepared.mode);
   const what = isChosen ? `failed a gate and were accepted, because its mode is ${prepared.mode}` : 'were refused';
   return {
     kind: 'refusals_began',
     ...(isChosen && { severity: 'info' as const }),
-    message: `${count} deliveries to ${named(prepared)} ${what} (${sinceFirst(firstAt, `from ${iso(since)} on`)}; none in the 7 days before). Most of them ${happened(reason)}`,
+    message: `${count} deliveries to ${named(prepared)} ${what} (${sinceFirst(firstAt, `from ${iso(since)} on`)}; none in the 7 days before). Most of them ${happened(reason)}${because}`,
     link: `/flows/deliveries?flowId=${flowId}&reason=${reason}&since=${iso(since)}`,
     ...place(prepared),
     about: 'refusals',
@@ -112,12 +117,10 @@ function itemOf(
 
 export const rhythm = servicePart({
   name: 'rhythm',
-  attention: rulesFor(rhythmAttention, async (situation, { store }) =>
-    rhythmItems(
-      await Promise.all((await store.of(rhythmStore).listRhythms()).map((row) => judgedNow(row, store))),
-      situation,
-    ),
-  ),
+  attention: rulesFor(rhythmAttention, async (situation, services) => {
+    const rows = await services.store.of(rhythmStore).listRhythms();
+    return rhythmItems(await Promise.all(rows.map((row) => judgedNow(row, situation.now, services))), situation);
+  }),
   arrivals: ({ store }) => store.of(rhythmStore).listRhythms(),
   start: (host) => ({ sweeper: createRhythmWatch(host) }),
 });
