@@ -143,6 +143,9 @@ async function fill(store: Store): Promise<void> {
   const accepted = (n: number, change: object) => acceptanceOf(n, { at: T0 + 10 + n, ...change });
   await store.accept(accepted(1, { nonce: aNonce(), idempotencyKey: 'key ü', verifiedBy: 'c0ffee00' }));
   await store.accept(accepted(2, { nonce: aNonce() }));
+  // Nothing waits for it yet.
+  const signal = { step: 'approval', key: 'schlüssel', choice: undefined, deliveryId: id(11), at: T0, body: '{"ü":1}' };
+  await store.accept({ ...accepted(11, {}), signal });
   await store.accept(accepted(3, { idempotencyKey: 'key ü', verifiedBy: 'deadbeef' }));
   const noted = { flowId, triggerKey: 'github' };
   const roles = [
