@@ -95,6 +95,10 @@ describe('sluice new', () => {
     expect(printed).toContain('Key:  into the file keys/pay');
   });
 
+  it('takes the longest slug', async () => {
+    expect(await run('--publisher', 'generic', '--slug', 's'.repeat(128)), printed).toBe(0);
+  });
+
   it('finds a publisher by the beginning of its name', async () => {
     await run('--publisher', 'strip');
     expect((await readManifest('stripe.json')).triggers.stripe.inputs.webhookSignatureScheme).toBe('Stripe');
