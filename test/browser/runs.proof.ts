@@ -98,6 +98,8 @@ describeInBrowser('runs', () => {
     await panel.getByText('Limit of an attempt').waitFor();
     await panel.getByRole('button', { name: 'Close' }).click();
     await panel.waitFor({ state: 'detached' });
+    // A person at night compares it with a log.
+    expect(await page.locator('dt:text-is("Started") + dd .clock').first().textContent()).toMatch(/\d\d:\d\d/);
   });
 
   it('that failed are counted by cause, and each cause is a filter of list, total and chart', async () => {

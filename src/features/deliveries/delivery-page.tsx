@@ -110,7 +110,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const name = flows.data?.find(({ id }) => id === flowId)?.name ?? flowId;
   const facts: readonly (readonly [string, ComponentChildren])[] = [
-    ['Received', <Time key="t" at={receivedAt} />],
+    ['Received', <Time key="t" at={receivedAt} withClock />],
     ['Flow', flowId === null ? 'unknown' : <a href={`/flows/flows/${flowId}`}>{name}</a>],
     ['Trigger', triggerKey ?? '–'],
     ['Run', <RunOf key="n" delivery={delivery} />],

@@ -130,14 +130,14 @@ function RunFacts({ outline: { run, control, onFailure } }: { outline: Api['RunO
         </Fact>
       ))}
       <Fact name="Started">
-        <Time at={run.startedAt} />
+        <Time at={run.startedAt} withClock />
       </Fact>
       <Fact name={run.completedAt === null ? 'Runs for' : 'Took'}>
         <Duration from={run.startedAt} to={run.completedAt} />
       </Fact>
       {run.completedAt === null ? null : (
         <Fact name="Ended">
-          <Time at={run.completedAt} />
+          <Time at={run.completedAt} withClock />
         </Fact>
       )}
       {control.order === null ? null : (

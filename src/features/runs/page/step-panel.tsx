@@ -122,7 +122,7 @@ function StepContent({ step, siblings, outline, onSelect, refresh }: StepContent
           <div>
             <dt>Started</dt>
             <dd>
-              <Time at={step.startedAt} />
+              <Time at={step.startedAt} withClock />
             </dd>
           </div>
           <div>
