@@ -130,7 +130,7 @@ const OPEN: PublisherRow = {
   eventType: { none: 'none' },
   eventId: { none: 'none' },
   clickPath: [],
-  retries: 'none | the sender decides',
+  retries: { none: 'the sender decides' },
   source: 'made up, 2026-11',
   certainty: 'documented',
 };

@@ -16,7 +16,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose a key under **Sign with key** and copy its secret, the part after the colon.',
     ],
     keyIs: 'the secret of the API key that signs: the part after the colon',
-    retries: 'a batch that fails | with growing pauses, for 5 minutes',
+    retries: { when: 'a batch that fails', howOften: 'with growing pauses, for 5 minutes' },
     note: 'Ably signs batched requests alone, and only with a key under **Sign with key**.',
     source: 'https://ably.com/docs/platform/integrations/webhooks#security, read 2026-11',
     certainty: 'documented',
@@ -61,7 +61,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Copy the webhook secret from the same page.',
     ],
     keyIs: 'the **webhook secret** of the account',
-    retries: 'if the answer is no 2xx | up to 14 attempts, each after twice the pause, from 30 seconds',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: 'up to 14 attempts, each after twice the pause, from 30 seconds',
+    },
     source: 'https://www.aftership.com/docs/tracking/webhook/webhook-signature, read 2026-11',
     certainty: 'documented',
   },
@@ -83,7 +86,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Refresh the webhook before seven days have passed, or it expires.',
     ],
     keyIs: '`macSecretBase64` of the answer that created the webhook',
-    retries: 'if the answer is not an empty 200 or 204 | with growing pauses; we found no number of attempts',
+    retries: {
+      when: 'if the answer is not an empty 200 or 204',
+      howOften: 'with growing pauses; we found no number of attempts',
+    },
     source: 'https://airtable.com/developers/web/api/webhooks-overview, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'header, prefix and hex are as pyairtable and Airtable’s forum have them',
@@ -107,7 +113,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Enter a name, `{URL}` and an API version, and choose the events.',
       'Open the new webhook and copy its secret, which is the key.',
     ],
-    retries: 'if the answer is not 200 in time | with growing pauses, for about 3 days',
+    retries: { when: 'if the answer is not 200 in time', howOften: 'with growing pauses, for about 3 days' },
     source: 'https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events.md, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed:
@@ -127,8 +133,11 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose the type, enter `{URL}`, and your key as **Secret token**.',
     ],
     keyIs: 'the **Secret token** of the webhook; without one nothing is signed',
-    retries:
-      'if the answer is not 2xx | up to 10 attempts in all, the first again after 10 seconds, each pause about twice the one before | https://developers.ashbyhq.com/docs/retries, read 2026-11',
+    retries: {
+      when: 'if the answer is not 2xx',
+      howOften: 'up to 10 attempts in all, the first again after 10 seconds, each pause about twice the one before',
+      source: 'https://developers.ashbyhq.com/docs/retries, read 2026-11',
+    },
     source: 'https://developers.ashbyhq.com/docs/authenticating-webhooks, read 2026-11',
     certainty: 'documented',
   },
@@ -174,7 +183,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Send `POST …/webhooks/v1/systems/data/events/dm.version.added/hooks` with `{URL}` as `callbackUrl`, and a scope.',
     ],
     keyIs: 'the **secret token** of the app; without one nothing is signed',
-    retries: 'if there is no 2xx within 6 seconds | 4 times in 48 hours or more, and then disables the webhook',
+    retries: {
+      when: 'if there is no 2xx within 6 seconds',
+      howOften: '4 times in 48 hours or more, and then disables the webhook',
+    },
     source:
       'https://aps.autodesk.com/en/docs/webhooks/v1/tutorials/how-to-verify-payload-signature/ and https://github.com/autodesk-platform-services/aps-webhooks-signature, read 2026-11',
     certainty: 'documented',
@@ -197,7 +209,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Send `POST https://api.bigcommerce.com/stores/{hash}/v3/hooks` with a `scope` and `{URL}` as `destination`.',
     ],
     keyIs: 'the **Client secret** of the API account that made the webhook',
-    retries: 'if the answer is no 2xx | 11 times in about 48 hours, and then deactivates the webhook',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: '11 times in about 48 hours, and then deactivates the webhook',
+    },
     source: 'https://developer.bigcommerce.com/docs/integrations/webhooks, read 2026-11',
     certainty: 'documented',
   },
@@ -237,7 +252,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Open **Webhooks**, press **Create new webhook**, enter `{URL}` and tick the notifications.',
     ],
     keyIs: 'the SHA-1 of the **Private Key**, in hex',
-    retries: 'if no 2xx comes within 30 seconds | each hour, for up to 24 hours in production and 3 in the sandbox',
+    retries: {
+      when: 'if no 2xx comes within 30 seconds',
+      howOften: 'each hour, for up to 24 hours in production and 3 in the sandbox',
+    },
     note: 'The notification is the base64 of XML in `body.bt_payload`; its time is in there, where no tolerance reads it.',
     source: 'https://developer.paypal.com/braintree/docs/guides/webhooks/parse and braintree 3.40.0, read 2026-11',
     certainty: 'package',
@@ -261,8 +279,11 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose the authentication **Token** and enter your key.',
     ],
     keyIs: 'the **Token** of the webhook',
-    retries:
-      'after a timeout or 429, and after no other 4xx or 5xx | 4 times: after 10 minutes, 1, 2 and 8 hours, each from the one before | https://developers.brevo.com/docs/retry-mechanism.md, read 2026-11',
+    retries: {
+      when: 'after a timeout or 429, and after no other 4xx or 5xx',
+      howOften: '4 times: after 10 minutes, 1, 2 and 8 hours, each from the one before',
+      source: 'https://developers.brevo.com/docs/retry-mechanism.md, read 2026-11',
+    },
     source: 'https://developers.brevo.com/docs/secured-webhooks, read 2026-11',
     certainty: 'documented',
   },
@@ -282,8 +303,10 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
       'Choose the events, press **Add Webhook Notification** and copy the token.',
     ],
     keyIs: 'the **Token** of the notification service',
-    retries:
-      'none | its documentation says nothing of them | https://buildkite.com/docs/apis/webhooks/pipelines, read 2026-11-29',
+    retries: {
+      none: 'its documentation says nothing of them',
+      source: 'https://buildkite.com/docs/apis/webhooks/pipelines, read 2026-11-29',
+    },
     source: 'https://buildkite.com/docs/apis/webhooks/pipelines, read 2026-11',
     certainty: 'documented',
   },

@@ -56,8 +56,12 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:ADYEN_HMAC_KEY',
     },
-    retries:
-      'a delivery that failed | three times at first, then after 2, 5, 10, 15 and 30 minutes and 1, 2, 4 and 8 hours, for up to 30 days | https://docs.adyen.com/development-resources/webhooks/troubleshoot, read 2026-11',
+    retries: {
+      when: 'a delivery that failed',
+      howOften:
+        'three times at first, then after 2, 5, 10, 15 and 30 minutes and 1, 2, 4 and 8 hours, for up to 30 days',
+      source: 'https://docs.adyen.com/development-resources/webhooks/troubleshoot, read 2026-11',
+    },
     source: '@adyen/api-library 32.1.0, read 2026-11',
     certainty: 'package',
   },
@@ -84,7 +88,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       'Create the webhook over the API at once: `POST https://app.asana.com/api/1.0/webhooks` with `resource` and `target` (`{URL}`).',
       'While that request is open, Asana sends a key in `X-Hook-Secret`. Sluice stores it and sends it back. `learnedKey` of the trigger in `GET /flows/api/flows` says that it has one.',
     ],
-    retries: 'what is not answered within 10 seconds | for up to 24 hours | read 2026-11',
+    retries: { when: 'what is not answered within 10 seconds', howOften: 'for up to 24 hours', source: 'read 2026-11' },
     source: 'https://developers.asana.com/docs/webhooks-guide, read 2026-11',
     certainty: 'documented',
   },
@@ -110,8 +114,12 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       'As a Jira administrator open the settings, **System**, **WebHooks**, **Create a WebHook**. (`/rest/webhooks/1.0/webhook` makes the same kind.)',
       '**URL**: `{URL}`. **Secret**: enter one, or let Jira generate it; it is not shown again. Choose events and a JQL filter, and create it.',
     ],
-    retries:
-      'after 408, 409, 425, 429, 5xx, a timeout or no connection | up to 5 times, 5 to 15 minutes apart, counted in `X-Atlassian-Webhook-Retry`; after half an hour of failures each delivery once | https://developer.atlassian.com/cloud/jira/platform/webhooks/, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'after 408, 409, 425, 429, 5xx, a timeout or no connection',
+      howOften:
+        'up to 5 times, 5 to 15 minutes apart, counted in `X-Atlassian-Webhook-Retry`; after half an hour of failures each delivery once',
+      source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, as others quote it, read 2026-11-29',
+    },
     trigger: {
       webhookSlug: 'jira',
       webhookHmacKey: 'env:JIRA_WEBHOOK_SECRET',
@@ -149,8 +157,11 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       webhookNonceHeader: null,
       webhookDuplicateResponse: null,
     },
-    retries:
-      'after 5xx, or without an answer within 10 seconds | up to two more times, counted in `X-Attempt-Number` | read 2026-11',
+    retries: {
+      when: 'after 5xx, or without an answer within 10 seconds',
+      howOften: 'up to two more times, counted in `X-Attempt-Number`',
+      source: 'read 2026-11',
+    },
     source: 'https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, read 2026-11',
     certainty: 'vector',
   },
@@ -177,8 +188,12 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       webhookHmacKey: 'env:BOX_PRIMARY_KEY',
       webhookNonceHeader: null,
     },
-    retries:
-      'what is not answered with 2xx within 30 seconds | up to ten times, first after 5 minutes, then with growing intervals | https://github.com/box/developer.box.com/blob/main/content/guides/webhooks/handle/retries.md, read 2026-11',
+    retries: {
+      when: 'what is not answered with 2xx within 30 seconds',
+      howOften: 'up to ten times, first after 5 minutes, then with growing intervals',
+      source:
+        'https://github.com/box/developer.box.com/blob/main/content/guides/webhooks/handle/retries.md, read 2026-11',
+    },
     source: 'https://developer.box.com/guides/webhooks/v2/signatures-v2/ and box-node-sdk 10.12.0, read 2026-11',
     certainty: 'package',
   },
@@ -198,7 +213,11 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       webhookHmacKey: 'env:CALENDLY_SIGNING_KEY',
       webhookDuplicateResponse: null,
     },
-    retries: 'a delivery that failed | for 24 hours, with growing intervals | read 2026-11',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'for 24 hours, with growing intervals',
+      source: 'read 2026-11',
+    },
     source: 'https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures, read 2026-11',
     certainty: 'documented',
   },
@@ -218,7 +237,11 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:COINBASE_COMMERCE_SECRET',
     },
-    retries: 'after any answer but 200 | for up to three days, at most an hour apart | read 2026-11',
+    retries: {
+      when: 'after any answer but 200',
+      howOften: 'for up to three days, at most an hour apart',
+      source: 'read 2026-11',
+    },
     source: 'https://docs.cdp.coinbase.com/commerce/api-arcitecture/webhooks-security, read 2026-11',
     certainty: 'documented',
   },

@@ -76,8 +76,12 @@ export const AMAZON_SNS: PublisherRow = {
   trigger: {
     webhookHmacKey: 'env:SNS_TOPIC_ARN',
   },
-  retries:
-    'a delivery that failed | by default three times, 20 seconds apart | signed as at first | https://docs.aws.amazon.com/sns/latest/dg/SendMessageToHttp.retry.html, read 2026-11',
+  retries: {
+    when: 'a delivery that failed',
+    howOften: 'by default three times, 20 seconds apart',
+    newlySigned: false,
+    source: 'https://docs.aws.amazon.com/sns/latest/dg/SendMessageToHttp.retry.html, read 2026-11',
+  },
   source:
     'https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html and sns-validator 0.3.5, read 2026-11',
   certainty: 'package',

@@ -49,8 +49,12 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Receive the `installed` callback with the app, and take `clientKey` and `sharedSecret` from it.',
     ],
     keyIs: 'the `sharedSecret` of the installation, which changes when the app is installed again',
-    retries:
-      'after 408, 409, 425, 429, 5xx, a timeout or no connection | up to 5 times, 5 to 15 minutes apart, counted in `X-Atlassian-Webhook-Retry`; after half an hour of failures each delivery once | https://developer.atlassian.com/cloud/jira/platform/webhooks/, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'after 408, 409, 425, 429, 5xx, a timeout or no connection',
+      howOften:
+        'up to 5 times, 5 to 15 minutes apart, counted in `X-Atlassian-Webhook-Retry`; after half an hour of failures each delivery once',
+      source: 'https://developer.atlassian.com/cloud/jira/platform/webhooks/, as others quote it, read 2026-11-29',
+    },
     note: 'The body is not signed. The URL must have no query. A new app is made with Forge, not with Connect, which ends in 2026.',
     source:
       'https://developer.atlassian.com/cloud/jira/software/security-for-connect-apps/ and @atlassian/atlassian-jwt 2.2.0, read 2026-11',
@@ -71,8 +75,10 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Enter a name and `{URL}`, choose the events and save.',
       'There is no key to copy: write your subdomain into `webhookJwksUrl`.',
     ],
-    retries:
-      'if the answer is not 200 | at once, after 5 and 30 seconds, 2 and 10 minutes, 1 and 4 hours, then every 12 hours up to 36',
+    retries: {
+      when: 'if the answer is not 200',
+      howOften: 'at once, after 5 and 30 seconds, 2 and 10 minutes, 1 and 4 hours, then every 12 hours up to 36',
+    },
     note: 'A flow reads what the token says, as `body.type` and `body.data`; the token itself is not kept. The header `webhook-id` is not signed.',
     source: 'https://docs.kinde.com/integrate/webhooks/about-webhooks/ and @kinde/webhooks 1.0.0, read 2026-11',
     certainty: 'package',
@@ -140,7 +146,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
     ],
     keyIs:
       'the **Signing Secret** of the app; for the events of the app itself, such as its installation, the **Client Secret**',
-    retries: 'if it is not acknowledged | once a minute for 30 minutes',
+    retries: { when: 'if it is not acknowledged', howOften: 'once a minute for 30 minutes' },
     note: 'Webhooks that are added on the screen of a board bring no token, and are refused.',
     source:
       'https://developer.monday.com/apps/docs/authorization-header, https://developer.monday.com/apps/docs/advanced-concepts and https://developer.monday.com/api-reference/docs/webhooks, read 2026-11',
@@ -167,8 +173,11 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Open **Settings**, **Webhooks**, add one with `{URL}`, turn on **Sign events** under **Security** and choose the key.',
     ],
     keyIs: 'the secret of the HMAC key, or the public key in PEM or as a JSON Web Key',
-    retries:
-      'if there is no 2xx, where enough other webhooks of the event have succeeded | up to three more times | https://fusionauth.io/docs/extend/events-and-webhooks/writing-a-webhook, read 2026-11-29',
+    retries: {
+      when: 'if there is no 2xx, where enough other webhooks of the event have succeeded',
+      howOften: 'up to three more times',
+      source: 'https://fusionauth.io/docs/extend/events-and-webhooks/writing-a-webhook, read 2026-11-29',
+    },
     note: 'With RSA or EC keys the scheme `Jwt` can fetch the public keys instead: `webhookJwksUrl` with `/.well-known/jwks.json`, and the same header and claim.',
     source: 'https://fusionauth.io/docs/extend/events-and-webhooks/signing, read 2026-11',
     certainty: 'documented',
@@ -193,8 +202,10 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Choose a secret: `openssl rand -hex 32` makes a good one.',
       'Open **Project configuration**, **Notifications**, **Deploy notifications**, **Add notification**, **HTTP POST request**. Enter `{URL}` and the secret as the **JWS secret token**.',
     ],
-    retries:
-      'none | its documentation says nothing of them | https://docs.netlify.com/site-deploys/notifications/, read 2026-11',
+    retries: {
+      none: 'its documentation says nothing of them',
+      source: 'https://docs.netlify.com/site-deploys/notifications/, read 2026-11',
+    },
     trigger: { webhookHmacKey: 'env:NETLIFY_SECRET' },
     source: 'https://docs.netlify.com/site-deploys/notifications/, read 2026-11',
     certainty: 'documented',
@@ -219,8 +230,12 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Enter `{URL}` as the webhook URL when you create a Link token.',
       `Ask Plaid for its key with the id that the first delivery names (\`kid\` in the header of its token): \`curl https://production.plaid.com/webhook_verification_key/get -H 'content-type: application/json' -d '{"client_id": "…", "secret": "…", "key_id": "…"}'\`. Put the member \`key\` of the answer, a JSON Web Key, into the variable.`,
     ],
-    retries:
-      'if there is no 200 within 10 seconds | for 24 hours, first after 30 seconds, then after four times the pause before; not where more than 90% of a day failed | https://plaid.com/docs/api/webhooks/, read 2026-11-29',
+    retries: {
+      when: 'if there is no 200 within 10 seconds',
+      howOften:
+        'for 24 hours, first after 30 seconds, then after four times the pause before; not where more than 90% of a day failed',
+      source: 'https://plaid.com/docs/api/webhooks/, read 2026-11-29',
+    },
     source: 'https://plaid.com/docs/api/webhooks/webhook-verification/, read 2026-11',
     certainty: 'documented',
     noVector: '2026-11-29',
@@ -244,8 +259,11 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
       'Open **API settings** of the dashboard, and copy the **signature secret**; its method has to be SHA-256.',
       'Enter `{URL}` as the URL of the webhooks of your application, and turn on signed webhooks.',
     ],
-    retries:
-      'after 429 or 5xx | for 24 hours, first after 5 seconds, then after twice the pause before, up to 15 minutes | https://api.support.vonage.com/hc/en-us/articles/360028543292, read 2026-11-29',
+    retries: {
+      when: 'after 429 or 5xx',
+      howOften: 'for 24 hours, first after 5 seconds, then after twice the pause before, up to 15 minutes',
+      source: 'https://api.support.vonage.com/hc/en-us/articles/360028543292, read 2026-11-29',
+    },
     trigger: { webhookHmacKey: 'env:VONAGE_SIGNATURE_SECRET' },
     source: 'https://developer.vonage.com/en/getting-started/concepts/webhooks, read 2026-11',
     certainty: 'documented',

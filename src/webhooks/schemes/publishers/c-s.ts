@@ -22,8 +22,12 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     ],
     keyIs: 'the username and the password with a colon between them, as `user:password`',
     note: 'Nothing is signed: where an event matters, read it again from the API by its id.',
-    retries:
-      'after an error or a timeout | 7 times: after 2, 6 and 30 minutes, 1 and 5 hours, 1 and 2 days, each from the one before | https://support.chargebee.com/support/solutions/articles/257941-at-which-rate-can-we-expect-the-webhook-calls-in-chargebee-will-there-be-any-performance-disruption, read 2026-11',
+    retries: {
+      when: 'after an error or a timeout',
+      howOften: '7 times: after 2, 6 and 30 minutes, 1 and 5 hours, 1 and 2 days, each from the one before',
+      source:
+        'https://support.chargebee.com/support/solutions/articles/257941-at-which-rate-can-we-expect-the-webhook-calls-in-chargebee-will-there-be-any-performance-disruption, read 2026-11',
+    },
     source:
       'https://www.chargebee.com/docs/billing/2.0/site-configuration/webhook_settings and chargebee 3.33.0 (npm), read 2026-11',
     certainty: 'documented',
@@ -55,8 +59,11 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
       'Open **Webhooks**, add one with `{URL}` and choose its events.',
     ],
     keyIs: 'the signing secret of the space, which is shown once',
-    retries:
-      'a delivery that failed | twice, 30 seconds apart, unless the space has a retry policy of its own | https://www.contentful.com/developers/docs/webhooks/retry-policy/, read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'twice, 30 seconds apart, unless the space has a retry policy of its own',
+      source: 'https://www.contentful.com/developers/docs/webhooks/retry-policy/, read 2026-11-29',
+    },
     note: 'The URL must have no query, and only letters, digits, `-`, `_`, `.` and `/` in its path. The package of Contentful accepts 30 seconds.',
     source:
       'https://www.contentful.com/developers/docs/extensibility/webhooks/request-verification and @contentful/node-apps-toolkit 3.16.1, read 2026-11',
@@ -92,8 +99,12 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
       'Open **Settings** and copy the **Ed25519 public key** of the account: it is the key.',
     ],
     keyIs: 'the **Ed25519 public key** of the account, 64 hex digits',
-    retries:
-      'if the answer is no 2xx, and not after a timeout or without a connection | up to 15 times with growing pauses, the first of 10 to 100 minutes | newly signed | https://github.com/keygen-sh/keygen-api (app/workers/webhook_worker.rb), read 2026-11-29',
+    retries: {
+      when: 'if the answer is no 2xx, and not after a timeout or without a connection',
+      howOften: 'up to 15 times with growing pauses, the first of 10 to 100 minutes',
+      newlySigned: true,
+      source: 'https://github.com/keygen-sh/keygen-api (app/workers/webhook_worker.rb), read 2026-11-29',
+    },
     note: 'An endpoint with another signature algorithm is refused.',
     source:
       'https://keygen.sh/docs/api/webhooks/ and https://github.com/keygen-sh/keygen-api (signature_methods.rb), read 2026-11',
@@ -131,7 +142,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     ],
     keyIs:
       'the `clientState` of the subscription, a long random text of your own; make every subscription of this URL with it',
-    retries: 'if the answer is no 2xx within 10 seconds | for up to 4 hours',
+    retries: { when: 'if the answer is no 2xx within 10 seconds', howOften: 'for up to 4 hours' },
     note: 'A delivery passes only if every item of `value` has the right `clientState`; it is not kept, so that a flow reads `[redacted]` there.',
     source: 'https://learn.microsoft.com/en-us/graph/change-notifications-delivery-webhooks, read 2026-11',
     certainty: 'documented',
@@ -179,7 +190,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
       'Start Sluice, choose the events and save: SparkPost sends a test at once.',
     ],
     keyIs: 'the username and the password with a colon between them, as `user:password`',
-    retries: 'if the answer is not 200 within 10 seconds | for 8 hours',
+    retries: { when: 'if the answer is not 200 within 10 seconds', howOften: 'for 8 hours' },
     note: 'The test that comes when the webhook is saved, `[{"msys":{}}]`, starts a run; `"webhookWhen": "body[0].msys != {}"` filters it.',
     source: 'https://developers.sparkpost.com/api/webhooks/, read 2026-11',
     certainty: 'documented',
@@ -201,8 +212,11 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
       '**Payload URL** is `{URL}`, **Authorization Token** the key, **Content Format** JSON Array. Save.',
     ],
     keyIs: 'the **Authorization Token** as it is entered, with any word in front of it',
-    retries:
-      'what it could not deliver | up to three times, and again from the start until the stream is paused after 7 days | https://auth0.com/docs/logs/streams, read 2026-11',
+    retries: {
+      when: 'what it could not deliver',
+      howOften: 'up to three times, and again from the start until the stream is paused after 7 days',
+      source: 'https://auth0.com/docs/logs/streams, read 2026-11',
+    },
     source: 'https://auth0.com/docs/customize/log-streams/custom-log-streams, read 2026-11',
     certainty: 'documented',
   },
@@ -223,8 +237,12 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
       'Choose a user name and a password: `openssl rand -hex 32` makes a good one.',
       'Open your server, the message stream, **Webhooks**, **Add webhook**. Enter `{URL}` and, under **Basic auth credentials**, the same user name and password.',
     ],
-    retries:
-      'if the answer is not 200, and not after 403 | inbound messages ten times in about 10.5 hours; for other kinds we found no number | https://postmarkapp.com/support/article/understanding-inbound-webhook-retries-in-postmark, read 2026-11-29',
+    retries: {
+      when: 'if the answer is not 200, and not after 403',
+      howOften: 'inbound messages ten times in about 10.5 hours; for other kinds we found no number',
+      source:
+        'https://postmarkapp.com/support/article/understanding-inbound-webhook-retries-in-postmark, read 2026-11-29',
+    },
     trigger: { webhookHmacKey: 'env:POSTMARK_CREDENTIALS' },
     source: 'https://postmarkapp.com/developer/webhooks/webhooks-overview, read 2026-11',
     certainty: 'documented',

@@ -16,8 +16,10 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Enter `{URL}` as **Subscriber URL**, choose the events, and enter your key as **Secret**.',
     ],
     keyIs: 'the **Secret** of the webhook; without one the header is `no-secret-provided`, which is refused',
-    retries:
-      'none | its documentation says nothing of them | https://cal.com/docs/developing/guides/automation/webhooks, read 2026-11-29',
+    retries: {
+      none: 'its documentation says nothing of them',
+      source: 'https://cal.com/docs/developing/guides/automation/webhooks, read 2026-11-29',
+    },
     source:
       'https://cal.com/docs/developing/guides/automation/webhooks and https://github.com/calcom/cal.com (packages/features/webhooks/lib/sendPayload.ts), read 2026-11',
     certainty: 'documented',
@@ -38,8 +40,12 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Copy the **site shared key** from the same settings.',
     ],
     keyIs: 'the **site shared key**',
-    retries:
-      'if there is no 200 within about 15 seconds | 4 times: after 10, 15, 90 and 180 seconds, each from the one before; after 25 failures in a row it pauses the endpoint, and after 48 hours disables it | https://maxio-chargify.zendesk.com/hc/en-us/articles/5405357509645-Webhooks-Reference, read 2026-11-29',
+    retries: {
+      when: 'if there is no 200 within about 15 seconds',
+      howOften:
+        '4 times: after 10, 15, 90 and 180 seconds, each from the one before; after 25 failures in a row it pauses the endpoint, and after 48 hours disables it',
+      source: 'https://maxio-chargify.zendesk.com/hc/en-us/articles/5405357509645-Webhooks-Reference, read 2026-11-29',
+    },
     source: 'https://gist.github.com/moklett/7456242, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'all of it is as a gist of Chargify’s co-founder and three receivers have it',
@@ -58,7 +64,10 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Copy the **Signature key**, or enter one of your own.',
     ],
     keyIs: 'the **Signature key** of the webhook',
-    retries: 'if there is no 2xx within 10 seconds | 8 times in about 30 hours, with pauses from 5 minutes to 12 hours',
+    retries: {
+      when: 'if there is no 2xx within 10 seconds',
+      howOften: '8 times in about 30 hours, with pauses from 5 minutes to 12 hours',
+    },
     source:
       'https://www.checkout.com/docs/developer-resources/webhooks/manage-webhooks/set-up-your-webhook-receiver, read 2026-11',
     certainty: 'documented',
@@ -100,7 +109,7 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Choose **Workflow Completed** or **Job Completed** and press **Test Ping Event**.',
     ],
     keyIs: 'the **Secret token** of the webhook; without one nothing is signed',
-    retries: 'if there is no 2xx within 10 seconds | later; its pages name no number',
+    retries: { when: 'if there is no 2xx within 10 seconds', howOften: 'later; its pages name no number' },
     source: 'https://circleci.com/docs/outbound-webhooks/, read 2026-11',
     certainty: 'vector',
   },
@@ -116,8 +125,10 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Copy `webhook.secret` from the answer.',
     ],
     keyIs: '`webhook.secret` of the answer that created the webhook',
-    retries:
-      'if the answer is an error or takes more than 7 seconds | up to 5 attempts for each event; after 100 events that failed the webhook is suspended',
+    retries: {
+      when: 'if the answer is an error or takes more than 7 seconds',
+      howOften: 'up to 5 attempts for each event; after 100 events that failed the webhook is suspended',
+    },
     note: 'The webhook action of an automation is another feature, which signs nothing.',
     source: 'https://developer.clickup.com/docs/webhooksignature, read 2026-11',
     certainty: 'documented',
@@ -142,8 +153,11 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Open the signing keys on the same page and copy the primary key.',
     ],
     keyIs: 'the **primary signing key**, all of it, `configcat_whsk_` included',
-    retries:
-      'if the answer is no 2xx | up to 5 times, with varying pauses | https://configcat.com/docs/advanced/notifications-webhooks/, read 2026-11-29',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: 'up to 5 times, with varying pauses',
+      source: 'https://configcat.com/docs/advanced/notifications-webhooks/, read 2026-11-29',
+    },
     source: 'https://configcat.com/docs/advanced/notifications-webhooks/, read 2026-11',
     certainty: 'vector',
   },
@@ -184,7 +198,10 @@ export const ROWS_C: readonly PublisherRow[] = [
       'Copy the **Webhook signing key** and press **Save and Enable Webhook**.',
     ],
     keyIs: 'the **Webhook signing key** of the workspace',
-    retries: 'if there is no 2xx within 4 seconds | with growing pauses, for 7 days; later events wait meanwhile',
+    retries: {
+      when: 'if there is no 2xx within 4 seconds',
+      howOften: 'with growing pauses, for 7 days; later events wait meanwhile',
+    },
     note: 'Webhooks that a campaign sends are signed with a key that Customer.io does not show.',
     source: 'https://docs.customer.io/integrations/api/webhooks, read 2026-11',
     certainty: 'unconfirmed',

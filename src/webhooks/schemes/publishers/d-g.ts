@@ -19,8 +19,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Write `@webhook-NAME` into the message of each monitor that should call it.',
     ],
     keyIs: 'the value of `X-Webhook-Token` under **Custom Headers**',
-    retries:
-      'after 5xx, or if it cannot connect | up to 5 times where it cannot connect; for 5xx we found no number | https://docs.datadoghq.com/integrations/webhooks/, read 2026-11-29',
+    retries: {
+      when: 'after 5xx, or if it cannot connect',
+      howOften: 'up to 5 times where it cannot connect; for 5xx we found no number',
+      source: 'https://docs.datadoghq.com/integrations/webhooks/, read 2026-11-29',
+    },
     source: 'https://docs.datadoghq.com/integrations/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -39,8 +42,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Copy the signing key.',
     ],
     keyIs: 'the **signing key** of the webhook',
-    retries:
-      'if the answer is no 2xx | we found no number; after 10 failures in a row it disables the webhook | https://developer.deel.com/api/webhooks/introduction, read 2026-11-29',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: 'we found no number; after 10 failures in a row it disables the webhook',
+      source: 'https://developer.deel.com/api/webhooks/introduction, read 2026-11-29',
+    },
     source: 'https://developer.deel.com/v2.1.112/docs/webhooks-get-started, read 2026-11',
     certainty: 'documented',
   },
@@ -79,8 +85,12 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Press **Create webhook**.',
     ],
     keyIs: 'the **Signing secret** of the webhook, all of its text',
-    retries:
-      'a delivery that failed | as its queue, QStash, does by default; after 20 failures in a row it disables the webhook | signed as at first | https://github.com/dubinc/dub (apps/web/lib/webhook), read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'as its queue, QStash, does by default; after 20 failures in a row it disables the webhook',
+      newlySigned: false,
+      source: 'https://github.com/dubinc/dub (apps/web/lib/webhook), read 2026-11-29',
+    },
     source: 'https://dub.co/docs/concepts/webhooks/verify-webhook-requests, read 2026-11',
     certainty: 'documented',
   },
@@ -98,8 +108,10 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'In the sandbox the dashboard shows what was sent.',
     ],
     keyIs: 'the `secret` of the webhook subscription',
-    retries:
-      'if there is no 2xx within 10 seconds | up to 8 times in 72 hours; after 400 failures and a day without success the subscription is paused',
+    retries: {
+      when: 'if there is no 2xx within 10 seconds',
+      howOften: 'up to 8 times in 72 hours; after 400 failures and a day without success the subscription is paused',
+    },
     source:
       'https://developers.dwolla.com/docs/balance/webhooks/frequently-asked-questions and https://developers.dwolla.com/guides/webhooks/validating-webhooks.html, read 2026-11',
     certainty: 'documented',
@@ -123,8 +135,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Enter `{URL}`, choose the events and copy the **Secret**.',
     ],
     keyIs: 'the **Secret** of the webhook',
-    retries:
-      'a delivery that failed | with growing pauses; copies of its documentation name 5, 7 and 19 times | its documentation, as copies have it, read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'with growing pauses; copies of its documentation name 5, 7 and 19 times',
+      source: 'its documentation, as copies have it, read 2026-11-29',
+    },
     source: 'https://www.npmjs.com/package/@tryfinch/finch-api 10.7.0 and its tests, read 2026-11',
     certainty: 'vector',
   },
@@ -166,7 +181,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Publish the site and submit the form once.',
     ],
     keyIs: 'the **Secret** of the form’s webhook',
-    retries: 'if the answer is no 2xx | up to 5 times',
+    retries: { when: 'if the answer is no 2xx', howOften: 'up to 5 times' },
     source: 'https://www.framer.com/help/articles/framer-form-webhook-setup, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed:
@@ -246,8 +261,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Enter your key as **Secret**.',
     ],
     keyIs: 'the **Secret** of the webhook; without one nothing is signed',
-    retries:
-      'after network errors, 408, 413, 429 and 5xx | up to 5 times; a 410 deletes the webhook | signed as at first',
+    retries: {
+      when: 'after network errors, 408, 413, 429 and 5xx',
+      howOften: 'up to 5 times; a 410 deletes the webhook',
+      newlySigned: false,
+    },
     source:
       'https://github.com/TryGhost/Ghost (ghost/core/core/server/services/webhooks/webhook-trigger.js), read 2026-11',
     certainty: 'documented',
@@ -268,8 +286,10 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Choose the events, press **Add Webhook** and then **Test Delivery**.',
     ],
     keyIs: 'the **Secret** of the webhook; without one the signature is empty, which is refused',
-    retries:
-      'none | never; a delivery that failed is sent again by hand alone | https://github.com/go-gitea/gitea (services/webhook/deliver.go), read 2026-11-29',
+    retries: {
+      none: 'never; a delivery that failed is sent again by hand alone',
+      source: 'https://github.com/go-gitea/gitea (services/webhook/deliver.go), read 2026-11-29',
+    },
     note: 'With the content type of a form not the body is signed but its field `payload`: choose JSON. Gitea never retries by itself.',
     source:
       'https://docs.gitea.com/usage/repository/webhooks and https://github.com/go-gitea/gitea (services/webhook/deliver.go), read 2026-11',
@@ -289,8 +309,11 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
       'Press **Create webhook endpoint** and send a test.',
     ],
     keyIs: 'the **Secret** of the webhook endpoint',
-    retries:
-      'if the answer is not 2xx within 10 seconds, or a redirect | up to 8 times at increasing intervals, such as 1, 2 and 10 minutes | https://support.gocardless.com/hc/en-nz/articles/360000989989-Webhook-retries-failures, read 2026-11',
+    retries: {
+      when: 'if the answer is not 2xx within 10 seconds, or a redirect',
+      howOften: 'up to 8 times at increasing intervals, such as 1, 2 and 10 minutes',
+      source: 'https://support.gocardless.com/hc/en-nz/articles/360000989989-Webhook-retries-failures, read 2026-11',
+    },
     source: 'https://developer.gocardless.com/resources/testing-webhooks and gocardless-nodejs 10.1.2, read 2026-11',
     certainty: 'vector',
   },

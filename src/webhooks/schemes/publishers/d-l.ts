@@ -42,8 +42,12 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       'Start Sluice with the trigger below, because Discord tests the URL when you save it.',
       '**General Information**, **Interactions Endpoint URL**: `{URL}`. For events instead: **Webhooks**, **Endpoint**.',
     ],
-    retries:
-      'events that are not answered within 3 seconds | with growing pauses for up to 10 minutes; after too many failures it sends no more, and a mail; for interactions we found no page | https://docs.discord.com/developers/events/webhook-events, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'events that are not answered within 3 seconds',
+      howOften:
+        'with growing pauses for up to 10 minutes; after too many failures it sends no more, and a mail; for interactions we found no page',
+      source: 'https://docs.discord.com/developers/events/webhook-events, as others quote it, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:DISCORD_PUBLIC_KEY',
       webhookDuplicateResponse: null,
@@ -70,8 +74,11 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       webhookSlug: 'docusign',
       webhookHmacKey: 'env:DOCUSIGN_CONNECT_KEY',
     },
-    retries:
-      'a delivery that failed | with growing intervals, from 15 seconds to days, for up to seven days or 45 attempts | according to [Baton](https://iambaton.com/resources/docusign-webhook-silent-failures)',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'with growing intervals, from 15 seconds to days, for up to seven days or 45 attempts',
+      source: 'according to [Baton](https://iambaton.com/resources/docusign-webhook-silent-failures)',
+    },
     source: 'https://developers.docusign.com/platform/webhooks/connect/validate, read 2026-11',
     certainty: 'documented',
   },
@@ -94,7 +101,11 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       webhookReplayToleranceSeconds: null,
       webhookDuplicateResponse: null,
     },
-    retries: 'what is not answered with exactly 200 within 10 seconds | for about ten minutes | read 2026-11',
+    retries: {
+      when: 'what is not answered with exactly 200 within 10 seconds',
+      howOften: 'for about ten minutes',
+      source: 'read 2026-11',
+    },
     source: 'https://www.dropbox.com/developers/reference/webhooks, read 2026-11',
     certainty: 'documented',
   },
@@ -111,7 +122,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       'Sign the exact bytes of the body with HMAC-SHA256 and send the digest as lower-case hex: `X-Signature: sha256=<hex>`. The prefix may be left out. The URL is `{URL}`.',
       'Put something that is different each time into the body, such as an id: a body that was accepted within the last day counts as a duplicate.',
     ],
-    retries: 'none | the sender decides',
+    retries: { none: 'the sender decides' },
     trigger: {
       webhookSlug: 'generic',
       webhookHmacKey: 'env:PARTNER_KEY',
@@ -139,8 +150,10 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       '**Secret**: a long random text, for example from `openssl rand -hex 32`. GitHub does not show it again.',
       'Choose the events and save. GitHub sends a `ping` event at once, which starts a run like any other delivery.',
     ],
-    retries:
-      'none | never; it waits 10 seconds, and a delivery that failed is sent again by hand, under **Recent Deliveries**, or over its API | https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries, read 2026-11-29',
+    retries: {
+      none: 'never; it waits 10 seconds, and a delivery that failed is sent again by hand, under **Recent Deliveries**, or over its API',
+      source: 'https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:GITHUB_WEBHOOK_SECRET',
       webhookDuplicateResponse: null,
@@ -165,8 +178,10 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     clickPath: [
       'Set up the webhook as for [GitHub](github.md). GitHub sends the SHA-1 signature next to the SHA-256 one, so you need this scheme only for senders that copy the old format and have nothing else. The URL is `{URL}`.',
     ],
-    retries:
-      'none | never; it waits 10 seconds, and a delivery that failed is sent again by hand, under **Recent Deliveries**, or over its API | https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries, read 2026-11-29',
+    retries: {
+      none: 'never; it waits 10 seconds, and a delivery that failed is sent again by hand, under **Recent Deliveries**, or over its API',
+      source: 'https://docs.github.com/en/webhooks/using-webhooks/handling-failed-webhook-deliveries, read 2026-11-29',
+    },
     trigger: {
       webhookSlug: 'github-legacy',
       webhookHmacKey: 'env:LEGACY_SENDER_SECRET',
@@ -209,8 +224,12 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       '**URL**: `{URL}`.',
       '**Signing token** (`whsec_…`) if your GitLab has it, otherwise **Secret token**: a long random text of your choice. Use either as the key. Choose the triggers.',
     ],
-    retries:
-      'some deliveries that failed | we found no number; it waits 10 seconds; after 4 failures in a row it disables the webhook for a minute and longer, up to a day, and after 40 until someone turns it on | https://docs.gitlab.com/user/project/integrations/webhooks/, read 2026-11-29',
+    retries: {
+      when: 'some deliveries that failed',
+      howOften:
+        'we found no number; it waits 10 seconds; after 4 failures in a row it disables the webhook for a minute and longer, up to a day, and after 40 until someone turns it on',
+      source: 'https://docs.gitlab.com/user/project/integrations/webhooks/, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:GITLAB_WEBHOOK_TOKEN',
       webhookReplayToleranceSeconds: 300,
@@ -240,8 +259,12 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:HUBSPOT_CLIENT_SECRET',
     },
-    retries:
-      'a delivery that failed, but not after 400, 401, 403, 404 or 405 | up to ten times within 24 hours | according to [Insight Sales](https://insightsalesglobal.com/blog/hubspot-webhooks-retry) and [its community](https://community.hubspot.com/t5/APIs-Integrations/Webhooks-response/td-p/277558)',
+    retries: {
+      when: 'a delivery that failed, but not after 400, 401, 403, 404 or 405',
+      howOften: 'up to ten times within 24 hours',
+      source:
+        'according to [Insight Sales](https://insightsalesglobal.com/blog/hubspot-webhooks-retry) and [its community](https://community.hubspot.com/t5/APIs-Integrations/Webhooks-response/td-p/277558)',
+    },
     source:
       'https://developers.hubspot.com/docs/apps/developer-platform/build-apps/authentication/request-validation and @hubspot/api-client 13.5.0, read 2026-11',
     certainty: 'package',
@@ -266,8 +289,12 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       'Start Sluice with the trigger below: Intercom sends a `HEAD` to the URL first, and a signed `ping` as a test; Sluice answers both.',
       '**Webhooks**, **Endpoint URL**: `{URL}`. Choose the topics.',
     ],
-    retries:
-      'a notification that failed | we found no number; after 1 000 errors in a row within 15 minutes it pauses for 15 minutes, and after 7 days of errors it suspends a private app | https://developers.intercom.com/docs/webhooks/webhook-notifications, read 2026-11-29',
+    retries: {
+      when: 'a notification that failed',
+      howOften:
+        'we found no number; after 1 000 errors in a row within 15 minutes it pauses for 15 minutes, and after 7 days of errors it suspends a private app',
+      source: 'https://developers.intercom.com/docs/webhooks/webhook-notifications, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:INTERCOM_CLIENT_SECRET',
     },
@@ -293,8 +320,11 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       '**Messaging API**, **Webhook URL**: `{URL}`. Switch **Use webhook** on.',
       '**Verify** sends a signed delivery without events, which Sluice answers.',
     ],
-    retries:
-      'what is not answered with 200, where **Webhook redelivery** is turned on | we found no number | https://developers.line.biz/en/docs/partner-docs/error-notification, read 2026-11-29',
+    retries: {
+      when: 'what is not answered with 200, where **Webhook redelivery** is turned on',
+      howOften: 'we found no number',
+      source: 'https://developers.line.biz/en/docs/partner-docs/error-notification, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:LINE_CHANNEL_SECRET',
     },
@@ -321,8 +351,11 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
       webhookHmacKey: 'env:LINEAR_WEBHOOK_SECRET',
       webhookNonceHeader: null,
     },
-    retries:
-      'what is not answered with exactly 200 within 5 seconds | after a minute, an hour and six hours | read 2026-11',
+    retries: {
+      when: 'what is not answered with exactly 200 within 5 seconds',
+      howOften: 'after a minute, an hour and six hours',
+      source: 'read 2026-11',
+    },
     source: 'https://linear.app/developers/webhooks and @linear/sdk 98.0.0, read 2026-11',
     certainty: 'package',
   },

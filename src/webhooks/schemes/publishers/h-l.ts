@@ -17,8 +17,10 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Choose the level **sync**, which is the one with retries.',
     ],
     keyIs: 'the **Secret** of the webhook',
-    retries:
-      'with the level sync, until the answer is a 2xx | its pages that we read name no number; with the level notify never',
+    retries: {
+      when: 'with the level sync, until the answer is a 2xx',
+      howOften: 'its pages that we read name no number; with the level notify never',
+    },
     source: 'https://devcenter.heroku.com/articles/app-webhooks, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'base64 is as five receivers of third parties have it; header, algorithm and body are documented',
@@ -42,7 +44,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Set your key as **shared secret**; all of its text signs, `whsec_` too.',
       'If deliveries come with the header `Increase-Webhook-Signature`, the scheme is `IncreaseLegacy`.',
     ],
-    retries: 'if the answer is no 2xx | up to 7 times with growing pauses',
+    retries: { when: 'if the answer is no 2xx', howOften: 'up to 7 times with growing pauses' },
     source: 'https://increase.com/documentation/webhooks and increase 0.583.0, read 2026-11',
     certainty: 'package',
   },
@@ -62,7 +64,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Open **Developers**, **Event Subscriptions** in the dashboard and find the one with `{URL}`.',
       'The key is its **shared secret**, all of its text.',
     ],
-    retries: 'if the answer is no 2xx | up to 7 times with growing pauses',
+    retries: { when: 'if the answer is no 2xx', howOften: 'up to 7 times with growing pauses' },
     note: 'What Increase’s packages verify today is the scheme `Increase`.',
     source:
       'https://increase.com/documentation/webhooks and the tests of Increase’s Python and Java packages, read 2026-11',
@@ -83,8 +85,12 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Give `{URL}` as `endpoint_url`, your key of 16 characters or more as `secret_key`, and the topics.',
     ],
     keyIs: 'the `secret_key` of the webhook',
-    retries:
-      'a delivery that failed | with growing pauses of up to an hour; after 48 hours of failures it disables the webhook | https://developers.klaviyo.com/en/docs/working_with_system_webhooks, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'with growing pauses of up to an hour; after 48 hours of failures it disables the webhook',
+      source:
+        'https://developers.klaviyo.com/en/docs/working_with_system_webhooks, as others quote it, read 2026-11-29',
+    },
     note: 'A webhook action in a flow is another feature, which signs nothing.',
     source: 'https://developers.klaviyo.com/en/docs/working_with_system_webhooks, read 2026-11',
     certainty: 'unconfirmed',
@@ -109,7 +115,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Open the webhook and copy its secret key.',
     ],
     keyIs: 'the **Secret key** of the webhook',
-    retries: 'if the answer is 3xx, 4xx or 5xx | 8 attempts in all',
+    retries: { when: 'if the answer is 3xx, 4xx or 5xx', howOften: '8 attempts in all' },
     note: 'Knock publishes its addresses: <https://docs.knock.app/developer-tools/outbound-webhooks/overview>.',
     source: 'https://docs.knock.app/developer-tools/outbound-webhooks/overview, read 2026-11',
     certainty: 'documented',
@@ -149,7 +155,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Choose the events and save.',
     ],
     keyIs: 'the **Signing secret** of the webhook',
-    retries: 'if the answer is not 200 | up to 3 times',
+    retries: { when: 'if the answer is not 200', howOften: 'up to 3 times' },
     source: 'https://docs.lemonsqueezy.com/help/webhooks/signing-requests, read 2026-11',
     certainty: 'documented',
   },
@@ -181,7 +187,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Press **Create webhook** on the tab **Webhooks**, which only approved uses have, and enter `{URL}`; LinkedIn tests it at once.',
     ],
     keyIs: 'the **Client Secret** of the app',
-    retries: 'if the answer is no 2xx | its pages name no number',
+    retries: { when: 'if the answer is no 2xx', howOften: 'its pages name no number' },
     source: 'https://learn.microsoft.com/en-us/linkedin/shared/api-guide/webhook-validation, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed:
@@ -203,7 +209,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
       'Open the webhook and copy its **secret**.',
     ],
     keyIs: 'the **secret** of the webhook',
-    retries: 'if the answer is no 2xx | its pages that we read name no number',
+    retries: { when: 'if the answer is no 2xx', howOften: 'its pages that we read name no number' },
     source: 'https://help.lob.com/print-and-mail/getting-data-and-results/using-webhooks, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed:

@@ -131,19 +131,14 @@ export function setUpOf(scheme: string): SetUp | null {
   return { clickPath, inputs: publisherInputs(row, subject, '{URL}'), retries, retriesInWords, presets };
 }
 
-const SIGNED_AGAIN = new Map([
-  ['newly signed', true],
-  ['signed as at first', false],
-]);
-
-/** The cells of a row on retries; `noRetries` where there are none, and `where` in Markdown. */
+/** What a row says of retries; `noRetries` where there are none, and `where` in Markdown. */
 export function retriesOf({ retries, source }: Pick<PageFacts, 'retries' | 'source'>) {
-  const [when = '', howOften = '', ...more] = retries.split(' | ');
-  const newlySigned = SIGNED_AGAIN.get(more[0] ?? '') ?? null;
-  const read = more[newlySigned === null ? 0 : 1] ?? /https:\/\/[^\s,]+/.exec(source)?.[0] ?? '';
+  const read = retries.source ?? /https:\/\/[^\s,]+/.exec(source)?.[0] ?? '';
   const [, page = '', day = ''] = /^(.*?)(?:(?:, |^)read 2026-11(-\d\d)?)?$/.exec(read) ?? [];
   const date = day === '' ? 'as of November 2026' : `read on 2026-11${day}`;
   const where = page === '' ? date : `${page.replace(/(?<!\()https:\/\/[^\s,]+/g, '<$&>')}, ${date}`;
-  const told: Retries | null = when === 'none' ? null : { when, howOften, newlySigned };
-  return { retries: told, noRetries: howOften, where };
+  if ('none' in retries) return { retries: null, noRetries: retries.none, where };
+  const { when, howOften, newlySigned = null } = retries;
+  const told: Retries = { when, howOften, newlySigned };
+  return { retries: told, noRetries: '', where };
 }

@@ -23,8 +23,12 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Open **Settings**, **Webhooks** in Mandrill, press **Add a Webhook**, choose the events and enter `{URL}`.',
       'Copy the **Key** from the list: it is the key. Webhooks of audiences in Mailchimp are not signed.',
     ],
-    retries:
-      'a batch that failed | we found no number; it can be given up by hand | https://mandrill.zendesk.com/hc/en-us/articles/205583277-Can-I-stop-a-failed-webhook-batch-from-retrying-, read 2026-11-29',
+    retries: {
+      when: 'a batch that failed',
+      howOften: 'we found no number; it can be given up by hand',
+      source:
+        'https://mandrill.zendesk.com/hc/en-us/articles/205583277-Can-I-stop-a-failed-webhook-batch-from-retrying-, read 2026-11-29',
+    },
     source:
       'https://mandrill.zendesk.com/hc/en-us/articles/360039232513-How-to-Authenticate-Webhook-Requests, read 2026-11',
     certainty: 'documented',
@@ -45,8 +49,12 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Open **Your integrations**, the application, **Webhooks**, **Configure notifications**.',
       'Enter `{URL}` for test and for production mode, choose the events, save and copy the **secret signature**: it is the key.',
     ],
-    retries:
-      'if there is no 200 or 201 within 22 seconds | with growing pauses; its pages differ, the shortest after 30 seconds, 5 and 30 minutes | https://www.mercadopago.com.br/developers/en/docs/your-integrations/notifications/webhooks, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'if there is no 200 or 201 within 22 seconds',
+      howOften: 'with growing pauses; its pages differ, the shortest after 30 seconds, 5 and 30 minutes',
+      source:
+        'https://www.mercadopago.com.br/developers/en/docs/your-integrations/notifications/webhooks, as others quote it, read 2026-11-29',
+    },
     note: 'Take the id from the query and fetch the payment: whoever has one delivery can send it with another body. A QR Code notification is not signed, and one without `data.id` in its query is refused.',
     source:
       'mercadopago 3.6.1 and https://www.mercadopago.com.br/developers/en/docs/your-integrations/notifications/webhooks, read 2026-11',
@@ -65,8 +73,11 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Enter `{URL}` and choose the event.',
       'Copy the signature key from **Security** on the same page: it is the key.',
     ],
-    retries:
-      'after 5xx, or without an answer within 30 seconds | up to two more times | https://help.merge.dev/en/articles/5720975-automatic-webhook-retries, read 2026-11-29',
+    retries: {
+      when: 'after 5xx, or without an answer within 30 seconds',
+      howOften: 'up to two more times',
+      source: 'https://help.merge.dev/en/articles/5720975-automatic-webhook-retries, read 2026-11-29',
+    },
     source: 'https://docs.merge.dev/basics/webhooks/merge-webhooks, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'that it is base64url is as two third parties have it; a guide of Merge compares standard base64',
@@ -83,8 +94,11 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Open **Developers**, **Webhooks**, press **Add endpoint** and enter `{URL}`.',
       'Copy the **Webhook key**: it is the key.',
     ],
-    retries:
-      'if there is no 2xx within 5 seconds | with growing pauses; its pages name no number | https://docs.moderntreasury.com/reference/webhooks, read 2026-11-29',
+    retries: {
+      when: 'if there is no 2xx within 5 seconds',
+      howOften: 'with growing pauses; its pages name no number',
+      source: 'https://docs.moderntreasury.com/reference/webhooks, read 2026-11-29',
+    },
     source:
       'modern-treasury 3.3.0 and https://github.com/Modern-Treasury/modern-treasury-node/blob/main/tests/api-resources/webhooks.test.ts, read 2026-11',
     certainty: 'vector',
@@ -124,8 +138,11 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Open **Settings**, **Webhooks** of the environment, press **Create new webhook** and enter `{URL}`.',
       'Copy its **Signing Secret**: it is the key.',
     ],
-    retries:
-      'if the answer is no 2xx | with growing pauses for 24 hours | https://www.mux.com/docs/core/listen-for-webhooks, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: 'with growing pauses for 24 hours',
+      source: 'https://www.mux.com/docs/core/listen-for-webhooks, as others quote it, read 2026-11-29',
+    },
     source: 'https://www.mux.com/docs/core/verify-webhook-signatures and @mux/mux-node 15.3.0, read 2026-11',
     certainty: 'package',
   },
@@ -167,8 +184,11 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Notion sends `verification_token`: read it in the body of the delivery, at `/flows`, and paste it under **Verify**.',
       'Make it the key, all of it with `secret_`, and set the mode to `Enforce`.',
     ],
-    retries:
-      'a delivery that failed | up to 8 times with growing pauses, the last about 24 hours after the event | https://developers.notion.com/reference/webhooks-events-delivery, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'up to 8 times with growing pauses, the last about 24 hours after the event',
+      source: 'https://developers.notion.com/reference/webhooks-events-delivery, as others quote it, read 2026-11-29',
+    },
     note: 'The token stays in the stored delivery until its retention is over, and in the input of its run: delete both.',
     source: '@notionhq/client 5.26.0 (README and signWebhookPayload), read 2026-11',
     certainty: 'package',
@@ -207,8 +227,12 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
       'Open **Notifications** of the application, enter `{URL}` and choose the triggers.',
       'Copy the webhook secret, which is shown only once: it is the key.',
     ],
-    retries:
-      'after 408, 429, 502, 503, 504 or 507, or without an answer within 10 seconds | 3 attempts in all | https://developer.nylas.com/docs/cookbook/use-cases/build/retry-failed-webhooks/, the statuses as others quote them, read 2026-11-29',
+    retries: {
+      when: 'after 408, 429, 502, 503, 504 or 507, or without an answer within 10 seconds',
+      howOften: '3 attempts in all',
+      source:
+        'https://developer.nylas.com/docs/cookbook/use-cases/build/retry-failed-webhooks/, the statuses as others quote them, read 2026-11-29',
+    },
     source:
       'https://developer.nylas.com/docs/reference/api/webhook-notifications/post-webhook-destinations/, read 2026-11',
     certainty: 'unconfirmed',

@@ -27,7 +27,11 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       webhookHmacKey: 'env:MAILGUN_SIGNING_KEY',
       webhookDuplicateResponse: null,
     },
-    retries: 'after any answer but 200 and 406 | after 5, 10 and 15 minutes and 1, 2 and 4 hours | read 2026-11',
+    retries: {
+      when: 'after any answer but 200 and 406',
+      howOften: 'after 5, 10 and 15 minutes and 1, 2 and 4 hours',
+      source: 'read 2026-11',
+    },
     source: 'https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks, read 2026-11',
     certainty: 'package',
   },
@@ -62,8 +66,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       webhookHmacKey: 'env:META_APP_SECRET',
       webhookVerifyToken: 'env:META_VERIFY_TOKEN',
     },
-    retries:
-      'after any answer but 200 | for WhatsApp with growing intervals for up to seven days | according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-whatsapp-webhooks-features-and-best-practices)',
+    retries: {
+      when: 'after any answer but 200',
+      howOften: 'for WhatsApp with growing intervals for up to seven days',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-whatsapp-webhooks-features-and-best-practices)',
+    },
     source: 'https://developers.facebook.com/docs/graph-api/webhooks/getting-started, read 2026-11',
     certainty: 'documented',
   },
@@ -84,8 +92,11 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       '**Name** is what people @mention. **Callback URL**: `{URL}`. Select **Create**.',
       'Teams shows the **security token** once. It is the key, in base64.',
     ],
-    retries:
-      'none | its documentation says nothing of them; Teams waits 5 seconds, and shows an error in the channel otherwise | https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook, read 2026-11-29',
+    retries: {
+      none: 'its documentation says nothing of them; Teams waits 5 seconds, and shows an error in the channel otherwise',
+      source:
+        'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-outgoing-webhook, read 2026-11-29',
+    },
     trigger: {
       webhookSlug: 'teams',
       webhookHmacKey: 'env:TEAMS_SECURITY_TOKEN',
@@ -117,8 +128,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       webhookSlug: 'paddle',
       webhookHmacKey: 'env:PADDLE_WEBHOOK_SECRET',
     },
-    retries:
-      'what is not answered with 200 within 5 seconds | up to 60 times in three days, 20 of them in the first hour; in a sandbox three times in 15 minutes | according to [Hookdeck](https://hookdeck.com/webhooks/platforms/how-to-solve-paddle-webhook-timeout-errors)',
+    retries: {
+      when: 'what is not answered with 200 within 5 seconds',
+      howOften: 'up to 60 times in three days, 20 of them in the first hour; in a sandbox three times in 15 minutes',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/how-to-solve-paddle-webhook-timeout-errors)',
+    },
     source: '@paddle/paddle-node-sdk 3.10.0, read 2026-11',
     certainty: 'package',
   },
@@ -139,8 +154,11 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:PAGERDUTY_WEBHOOK_SECRET',
     },
-    retries:
-      'after 5xx, 429 or no answer within 5 seconds | up to four times within about 20 minutes | https://github.com/PagerDuty/developer-docs/blob/main/docs/webhooks/02-Behavior.md, read 2026-11',
+    retries: {
+      when: 'after 5xx, 429 or no answer within 5 seconds',
+      howOften: 'up to four times within about 20 minutes',
+      source: 'https://github.com/PagerDuty/developer-docs/blob/main/docs/webhooks/02-Behavior.md, read 2026-11',
+    },
     source: 'https://developer.pagerduty.com/docs/verifying-webhook-signatures, read 2026-11',
     certainty: 'documented',
   },
@@ -177,7 +195,11 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:PAYPAL_WEBHOOK_ID',
     },
-    retries: 'what is not answered with 2xx | up to 25 times in three days | read 2026-11',
+    retries: {
+      when: 'what is not answered with 2xx',
+      howOften: 'up to 25 times in three days',
+      source: 'read 2026-11',
+    },
     source:
       'https://developer.paypal.com/api/rest/webhooks/rest, and deliveries and a certificate of the sandbox in the tests and samples of paypal/PayPal-Java-SDK, PayPal-node-SDK and PayPal-Python-SDK, read 2026-11',
     certainty: 'vector',
@@ -203,8 +225,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:SENDGRID_VERIFICATION_KEY',
     },
-    retries:
-      'what is not answered within 10 seconds | with growing intervals for up to 24 hours | according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-sendgrid-webhooks-features-and-best-practices)',
+    retries: {
+      when: 'what is not answered within 10 seconds',
+      howOften: 'with growing intervals for up to 24 hours',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-sendgrid-webhooks-features-and-best-practices)',
+    },
     source: '@sendgrid/eventwebhook 8.0.0, read 2026-11',
     certainty: 'vector',
   },
@@ -223,8 +249,10 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       '**Webhook URL**: `{URL}`. Choose the permissions and webhooks, or **Alert Rule Action**.',
       '**Client Secret** on the page of the integration is the key.',
     ],
-    retries:
-      'none | its documentation says nothing of them; it waits 1 second, and after 1 000 timeouts within 24 hours sends no more | https://docs.sentry.io/organization/integrations/integration-platform/webhooks/, read 2026-11-29',
+    retries: {
+      none: 'its documentation says nothing of them; it waits 1 second, and after 1 000 timeouts within 24 hours sends no more',
+      source: 'https://docs.sentry.io/organization/integrations/integration-platform/webhooks/, read 2026-11-29',
+    },
     trigger: {
       webhookHmacKey: 'env:SENTRY_CLIENT_SECRET',
       webhookReplayToleranceSeconds: 300,
@@ -250,8 +278,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:SHOPIFY_CLIENT_SECRET',
     },
-    retries:
-      'what is not answered with 2xx within 5 seconds | up to 8 times within 4 hours | signed as at first | read 2026-11',
+    retries: {
+      when: 'what is not answered with 2xx within 5 seconds',
+      howOften: 'up to 8 times within 4 hours',
+      newlySigned: false,
+      source: 'read 2026-11',
+    },
     source:
       'https://shopify.dev/docs/apps/build/webhooks/verify-deliveries and @shopify/shopify-api 13.1.0, read 2026-11',
     certainty: 'package',
@@ -293,8 +325,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       webhookHmacKey: 'env:SLACK_SIGNING_SECRET',
       webhookDuplicateResponse: null,
     },
-    retries:
-      'an event that is not answered within 3 seconds | at once, after a minute and after five minutes | newly signed | read 2026-11',
+    retries: {
+      when: 'an event that is not answered within 3 seconds',
+      howOften: 'at once, after a minute and after five minutes',
+      newlySigned: true,
+      source: 'read 2026-11',
+    },
     source: 'https://docs.slack.dev/authentication/verifying-requests-from-slack, read 2026-11',
     certainty: 'vector',
   },
@@ -316,7 +352,11 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:SQUARE_SIGNATURE_KEY',
     },
-    retries: 'what is not answered with 2xx within 10 seconds | for up to 72 hours | read 2026-11',
+    retries: {
+      when: 'what is not answered with 2xx within 10 seconds',
+      howOften: 'for up to 72 hours',
+      source: 'read 2026-11',
+    },
     source: 'https://developer.squareup.com/docs/webhooks/step3validate, read 2026-11',
     certainty: 'package',
   },
@@ -342,8 +382,12 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       webhookHmacKey: 'env:STRIPE_WEBHOOK_SECRET',
       webhookDuplicateResponse: null,
     },
-    retries:
-      'a delivery that failed | in live mode for up to three days, with growing intervals; in a sandbox three times within hours | newly signed | read 2026-11',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: 'in live mode for up to three days, with growing intervals; in a sandbox three times within hours',
+      newlySigned: true,
+      source: 'read 2026-11',
+    },
     source: 'https://docs.stripe.com/webhooks#verify-manually, read 2026-11',
     certainty: 'package',
   },

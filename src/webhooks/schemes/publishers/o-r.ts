@@ -28,7 +28,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Choose the events, save, and press **Verify**.',
     ],
     keyIs: 'the **Authentication secret** of the event hook',
-    retries: 'if the answer is 5xx or takes more than 3 seconds | once at most',
+    retries: { when: 'if the answer is 5xx or takes more than 3 seconds', howOften: 'once at most' },
     note: 'If the secret is `Basic` and the base64 of `user:password`, use the scheme `Basic` instead, which does not answer the test.',
     source: 'https://developer.okta.com/docs/concepts/event-hooks/, read 2026-11',
     certainty: 'documented',
@@ -65,8 +65,12 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Open **Settings**, **API Keys & Webhooks** and enter `{URL}` as **Live Webhook URL**.',
       'Copy the **Secret Key** of the same mode, which is the key; a new one changes both.',
     ],
-    retries:
-      'if the answer is not 200 | in live mode every 3 minutes four times, then each hour for 72 hours; in test mode each hour for 10 hours | https://paystack.com/docs/payments/webhooks/, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'if the answer is not 200',
+      howOften:
+        'in live mode every 3 minutes four times, then each hour for 72 hours; in test mode each hour for 10 hours',
+      source: 'https://paystack.com/docs/payments/webhooks/, as others quote it, read 2026-11-29',
+    },
     source: 'https://paystack.com/docs/payments/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -85,8 +89,11 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Enter `{URL}`, choose the events and enable it.',
       'Copy the **webhook secret**, all of its text: it is the key.',
     ],
-    retries:
-      'a delivery that failed | 4 times: after 3, 18, 83 and 258 seconds, counted in `Persona-Webhook-Attempts-Made` | https://docs.withpersona.com/docs/best-practices, read 2026-11-29',
+    retries: {
+      when: 'a delivery that failed',
+      howOften: '4 times: after 3, 18, 83 and 258 seconds, counted in `Persona-Webhook-Attempts-Made`',
+      source: 'https://docs.withpersona.com/docs/best-practices, read 2026-11-29',
+    },
     source: 'https://docs.withpersona.com/docs/webhooks-best-practices, read 2026-11',
     certainty: 'documented',
   },
@@ -107,8 +114,13 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Copy the **Auth Token** from the overview page of the console: it is the key.',
       'Open the application under **Voice** or **Messaging** and enter `{URL}`, without a query, with the method POST.',
     ],
-    retries:
-      'messages that are not answered with 2xx within 8 seconds | after 60, 120 and 240 seconds, each from the one before; callbacks of calls once, unless the URL says otherwise | https://support.plivo.com/hc/en-us/articles/360041344652 and https://docs.plivo.com/docs/voice/concepts/callback-configurations, read 2026-11-29',
+    retries: {
+      when: 'messages that are not answered with 2xx within 8 seconds',
+      howOften:
+        'after 60, 120 and 240 seconds, each from the one before; callbacks of calls once, unless the URL says otherwise',
+      source:
+        'https://support.plivo.com/hc/en-us/articles/360041344652 and https://docs.plivo.com/docs/voice/concepts/callback-configurations, read 2026-11-29',
+    },
     source: 'plivo 4.79.0 (dist/utils/v3Security.js), read 2026-11',
     certainty: 'package',
   },
@@ -129,8 +141,10 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Open **Settings**, **Webhooks** and press **Add Endpoint**.',
       'Enter `{URL}`, keep the format **Raw**, and set or generate a **Secret**: all of its text is the key.',
     ],
-    retries:
-      'if there is no 2xx within 10 seconds | up to 10 times; after 10 failures in a row it disables the endpoint',
+    retries: {
+      when: 'if there is no 2xx within 10 seconds',
+      howOften: 'up to 10 times; after 10 failures in a row it disables the endpoint',
+    },
     source: 'https://polar.sh/docs/integrate/webhooks/delivery and @polar-sh/sdk 0.49.0, read 2026-11',
     certainty: 'package',
   },
@@ -150,7 +164,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Open **Developers**, **Webhooks**, press **Add webhook**, choose the type and enter `{URL}`.',
       'Copy the **signing secret**: it is the key.',
     ],
-    retries: 'if there is no 2xx within 10 seconds | up to 5 times in about 31 minutes',
+    retries: { when: 'if there is no 2xx within 10 seconds', howOften: 'up to 5 times in about 31 minutes' },
     source: 'https://primer.io/docs/api-reference/get-started/configure-webhooks, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'that it is SHA-256 is as a third party has it; the rest is documented',
@@ -172,7 +186,10 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Add a receiver with `webhook_configs` to `alertmanager.yml`, with `{URL}` as `url`, and point a route at it.',
       'Under it, `http_config`, `authorization`, write your key as `credentials`, and reload.',
     ],
-    retries: 'if the answer is 5xx or does not come, never after a 4xx | until the next interval of the group',
+    retries: {
+      when: 'if the answer is 5xx or does not come, never after a 4xx',
+      howOften: 'until the next interval of the group',
+    },
     source: 'https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, read 2026-11',
     certainty: 'documented',
   },
@@ -188,7 +205,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Open **Webhooks** of the app in the dashboard and add `{URL}` with an event type.',
       'Open **App Keys** and copy the **secret** of the oldest key: it signs.',
     ],
-    retries: 'if the answer is no 2xx | with growing pauses, for 5 minutes',
+    retries: { when: 'if the answer is no 2xx', howOften: 'with growing pauses, for 5 minutes' },
     source: 'https://pusher.com/docs/channels/server_api/webhooks/ and pusher 5.3.4, read 2026-11',
     certainty: 'vector',
   },
@@ -207,8 +224,12 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Enter `{URL}` and choose what it is told of.',
       'Save and press **Show Token**: the verifier token is the key, one for development and one for production.',
     ],
-    retries:
-      'after 408, 500, 502, 503 and 504 | after 20, 30 and 50 minutes, and then gives the endpoint up | https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks/managing-webhooks-notifications, as others quote it, read 2026-11-29',
+    retries: {
+      when: 'after 408, 500, 502, 503 and 504',
+      howOften: 'after 20, 30 and 50 minutes, and then gives the endpoint up',
+      source:
+        'https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks/managing-webhooks-notifications, as others quote it, read 2026-11-29',
+    },
     source:
       'https://developer.intuit.com/app/developer/qbo/docs/develop/webhooks/managing-webhooks-notifications, read 2026-11',
     certainty: 'unconfirmed',
@@ -229,7 +250,10 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Enter `{URL}` and your key as **Secret**; without one nothing is signed.',
       'Choose the events and press **Create Webhook**.',
     ],
-    retries: 'if there is no 2xx within 5 seconds | with growing pauses for 24 hours, and then disables the webhook',
+    retries: {
+      when: 'if there is no 2xx within 5 seconds',
+      howOften: 'with growing pauses for 24 hours, and then disables the webhook',
+    },
     source:
       'https://razorpay.com/docs/webhooks/validate-test/ and https://github.com/razorpay/razorpay-node/blob/master/test/utils/razorpay-utils.spec.js, read 2026-11',
     certainty: 'vector',
@@ -250,7 +274,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
       'Enter `{URL}` and choose **JSON**: XML is never signed.',
       'Open the endpoint and copy its **secret key**.',
     ],
-    retries: 'if the answer is no 2xx | up to 10 times with growing pauses',
+    retries: { when: 'if the answer is no 2xx', howOften: 'up to 10 times with growing pauses' },
     source:
       'https://docs.recurly.com/recurly-subscriptions/docs/signature-verification and the tests of recurly-client-ruby, read 2026-11',
     certainty: 'vector',

@@ -87,11 +87,8 @@ export interface PublisherRow {
   readonly clickPath: readonly string[];
   /** What the key is called at the publisher, with an article. */
   readonly keyIs?: string;
-  /**
-   * What follows a failed delivery, in cells: `when | how often`, such as `after 5xx | up to 5 times`, then `newly signed` or
-   * `signed as at first` where that is known, and where it was read if not in the source of the row. Or `none | why`, and where.
-   */
-  readonly retries: `${string} | ${string}`;
+  /** What follows a failed delivery. */
+  readonly retries: Retries;
   /** Of the manifest on its page; 300 where not given. */
   readonly toleranceSeconds?: number;
   /** Fields of that trigger which are not as most publishers need them; null for one that it does not have. */
@@ -149,8 +146,24 @@ export type StandardRow = PageFacts &
     readonly asks: Readonly<Partial<Record<keyof WebhookInputs, string>>>;
   };
 
+type Retries = (
+  | {
+      /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
+      readonly when: string;
+      /** Such as "5 times in 3 hours". */
+      readonly howOften: string;
+      /** Whether each has a new time and signature; undefined where the publisher does not say. */
+      readonly newlySigned?: boolean;
+    }
+  /** That it never does, or that nothing is known. */
+  | { readonly none: string }
+) & {
+  /** Where that was read, if not in the source of the row. */
+  readonly source?: string;
+};
+
 /** Of a publisher that may retry or not. */
-export const NO_PAGE_ON_RETRIES = 'none | we found no page on them | read 2026-11';
+export const NO_PAGE_ON_RETRIES: Retries = { none: 'we found no page on them', source: 'read 2026-11' };
 
 /** The scheme that a row describes. Throws where the row makes no sense. */
 export function publisherSpec(row: SchemeRow): PublisherSpec {

@@ -17,8 +17,11 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Open the project at sanity.io/manage, **API**, **Webhooks** and press **Create webhook**.',
       'Enter `{URL}`, dataset, trigger and projection, and your key as secret under **Advanced settings**.',
     ],
-    retries:
-      'after 429 or 5xx | twice, 30 seconds apart | https://www.sanity.io/docs/changelog/50ec6abf-fe0c-475b-ae72-314148860132.md, read 2026-11',
+    retries: {
+      when: 'after 429 or 5xx',
+      howOften: 'twice, 30 seconds apart',
+      source: 'https://www.sanity.io/docs/changelog/50ec6abf-fe0c-475b-ae72-314148860132.md, read 2026-11',
+    },
     source: 'https://github.com/sanity-io/webhook-toolkit and @sanity/webhook 4.0.4, read 2026-11',
     certainty: 'vector',
   },
@@ -37,8 +40,11 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Enter your key as **Shared secret** under **Settings**; without one nothing is signed.',
       'Add a mapping with `{URL}`, with **batching off**, and enable both: batches are refused.',
     ],
-    retries:
-      'a call that failed | with growing pauses for 4 hours | https://segment.com/docs/connections/destinations/, read 2026-11-29',
+    retries: {
+      when: 'a call that failed',
+      howOften: 'with growing pauses for 4 hours',
+      source: 'https://segment.com/docs/connections/destinations/, read 2026-11-29',
+    },
     source: 'https://segment.com/docs/connections/destinations/catalog/actions-webhook/, read 2026-11',
     certainty: 'documented',
   },
@@ -54,7 +60,11 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Enter `{URL}` and choose the events.',
       'Copy the **master API token** from **Settings**, **Application**, **General**: it is the key, and opens everything else too.',
     ],
-    retries: 'if there is no answer within 5 seconds | the same request up to three times | signed as at first',
+    retries: {
+      when: 'if there is no answer within 5 seconds',
+      howOften: 'the same request up to three times',
+      newlySigned: false,
+    },
     source: 'https://sendbird.com/docs/chat/platform-api/v3/webhook/webhook-overview, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'its page says SHA-256 of body and token; that it is HMAC in hex is as its sample code is quoted',
@@ -73,8 +83,11 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Choose the event and the mode and enter `{URL}`.',
       'Ask support to turn on HMAC: the secret that you get is the key, and without it nothing is signed.',
     ],
-    retries:
-      'if there is no answer within 3 seconds | once, and never after an answer | its documentation, as a copy has it, read 2026-11-29',
+    retries: {
+      when: 'if there is no answer within 3 seconds',
+      howOften: 'once; any answer ends its attempts',
+      source: 'a copy of its documentation, read 2026-11-29',
+    },
     source: 'https://docs.goshippo.com/tracking/webhook-security, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'header, signed text and hex are as five receivers have them',
@@ -117,7 +130,7 @@ export const ROWS_S: readonly PublisherRow[] = [
       'Send `POST https://api.squarespace.com/1.0/webhook_subscriptions` with `{URL}` as `endpointUrl`, and topics.',
       'Copy `secret` from the answer, which shows it once: it is the key.',
     ],
-    retries: 'if the answer is no 2xx in time | several times for up to 48 hours',
+    retries: { when: 'if the answer is no 2xx in time', howOften: 'several times for up to 48 hours' },
     source: 'https://developers.squarespace.com/commerce-apis/webhooks/verifying-notifications, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'that the header is hex is as one receiver has it; the rest is documented',

@@ -38,8 +38,10 @@ export const STANDARD_WEBHOOKS: PublisherRow = {
     "Many services sign like this: those that send with Svix (Clerk, Resend and others), OpenAI, GitLab's signing tokens, and your own senders with a Standard Webhooks library. You recognise it by the headers `webhook-id` or `svix-id`.",
     'Add an endpoint in the settings of the service: `{URL}`. Copy its signing secret (`whsec_…`).',
   ],
-  retries:
-    'none | the sender decides; the specification suggests some over a day or more | https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
+  retries: {
+    none: 'the sender decides; the specification suggests some over a day or more',
+    source: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, read 2026-11',
+  },
   trigger: {
     webhookSlug: 'standard',
     webhookHmacKey: 'env:STANDARD_WEBHOOK_SECRET',

@@ -15,8 +15,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open the form, **Integrations**, **Webhooks**, **Connect**.',
       'Enter `{URL}` and your key as signing secret; without one nothing is signed.',
     ],
-    retries:
-      'if there is no 2xx within 10 seconds | 5 times: after 5 and 30 minutes and 1, 6 and 24 hours | https://developers.tally.so/api-reference/endpoint/webhooks/events/retry, read 2026-11-29',
+    retries: {
+      when: 'if there is no 2xx within 10 seconds',
+      howOften: '5 times: after 5 and 30 minutes and 1, 6 and 24 hours',
+      source: 'https://developers.tally.so/api-reference/endpoint/webhooks/events/retry, read 2026-11-29',
+    },
     source: 'https://developers.tally.so/api-reference/endpoint/webhooks/post.md, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'header and base64 are as several receivers have them; that there is a signing secret is documented',
@@ -38,8 +41,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open **Keys & Credentials**, **Public Key** in the portal and copy it: it is the key, 44 characters.',
       'Open the connection, messaging profile or application and enter `{URL}` as **Webhook URL**, with API version 2.',
     ],
-    retries:
-      'messaging webhooks that are not answered with 2xx within 2 seconds | up to 3 attempts for each URL, then the failover URL where there is one | https://developers.telnyx.com/docs/messaging/messages/receiving-webhooks, read 2026-11',
+    retries: {
+      when: 'messaging webhooks that are not answered with 2xx within 2 seconds',
+      howOften: 'up to 3 attempts for each URL, then the failover URL where there is one',
+      source: 'https://developers.telnyx.com/docs/messaging/messages/receiving-webhooks, read 2026-11',
+    },
     source: 'https://developers.telnyx.com/api-reference/callbacks/ and telnyx 7.24.0, read 2026-11',
     certainty: 'package',
   },
@@ -58,8 +64,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open **Manage apps**, the app, **Webhooks** and enter `{URL}` as **Callback URL**.',
       'Copy the **Client secret** of the app: it is the key.',
     ],
-    retries:
-      'if the answer is not 200 | with growing pauses for up to 72 hours | https://developers.tiktok.com/doc/webhooks-overview/, read 2026-11-29',
+    retries: {
+      when: 'if the answer is not 200',
+      howOften: 'with growing pauses for up to 72 hours',
+      source: 'https://developers.tiktok.com/doc/webhooks-overview/, read 2026-11-29',
+    },
     source: 'https://developers.tiktok.com/doc/webhooks-verification, read 2026-11',
     certainty: 'documented',
   },
@@ -78,8 +87,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Give `{URL}` as `url`, and one `triggerType`.',
       'Copy the **Client secret** of the app from **Workspace settings**, **Apps & Integrations**: it is the key.',
     ],
-    retries:
-      'what could not be delivered | at most 3 attempts in all | https://developers.webflow.com/data/changelog/webhook-retries, read 2026-11',
+    retries: {
+      when: 'what could not be delivered',
+      howOften: 'at most 3 attempts in all',
+      source: 'https://developers.webflow.com/data/changelog/webhook-retries, read 2026-11',
+    },
     source: 'https://developers.webflow.com/data/docs/working-with-webhooks and webflow-api 3.3.4, read 2026-11',
     certainty: 'package',
   },
@@ -97,7 +109,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open **Your account**, **Integrations and tools**, **Webhooks** and create one with `{URL}` and an event.',
       'Copy the public key from docs.wise.com, of production or of the sandbox: it is the key.',
     ],
-    retries: 'if there is no 2xx within 5 seconds | at most 25 times in two weeks',
+    retries: { when: 'if there is no 2xx within 5 seconds', howOften: 'at most 25 times in two weeks' },
     note: 'Wise signs for all receivers with one key: compare `body.subscription_id` with your own in `webhookWhen`.',
     source:
       'https://docs.wise.com/guides/developer/webhooks/event-handling and https://github.com/transferwise/digital-signatures-examples, read 2026-11',
@@ -124,8 +136,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Open **WooCommerce**, **Settings**, **Advanced**, **Webhooks**, **Add webhook**.',
       'Set **Active**, choose the topic, enter `{URL}` and your key, without `&`, `<`, `>` and quotes, as **Secret**, and save.',
     ],
-    retries:
-      'none | never; after more than 5 failures in a row, which are answers but 2xx, 301 and 302, it disables the webhook | https://github.com/woocommerce/woocommerce (plugins/woocommerce/includes/class-wc-webhook.php), read 2026-11-29',
+    retries: {
+      none: 'never; after more than 5 failures in a row, which are answers but 2xx, 301 and 302, it disables the webhook',
+      source:
+        'https://github.com/woocommerce/woocommerce (plugins/woocommerce/includes/class-wc-webhook.php), read 2026-11-29',
+    },
     note: 'WooCommerce never repeats a delivery that failed, and disables the webhook after more than 5 in a row.',
     source:
       'https://github.com/woocommerce/woocommerce (plugins/woocommerce/includes/class-wc-webhook.php), read 2026-11',
@@ -147,7 +162,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Enter `{URL}`, choose the events and save.',
       'Open the webhook and copy its **secret**: it is the key.',
     ],
-    retries: 'if the answer is no 2xx | up to 12 times in 3 days',
+    retries: { when: 'if the answer is no 2xx', howOften: 'up to 12 times in 3 days' },
     source: 'https://workos.com/docs/events/data-syncing/webhooks and @workos-inc/node 8.13.0, read 2026-11',
     certainty: 'package',
   },
@@ -177,8 +192,12 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Copy the API key secret from **Keys and tokens** of the app in the developer console: it is the key. Start Sluice with it.',
       'Register `{URL}` with `POST /2/webhooks`; it has to be https without a port, and X tests it at once.',
     ],
-    retries:
-      'if there is no 200 within 3 seconds | with the enterprise tier up to three times in 5 minutes; for other tiers we found no page | https://developer.x.com/en/docs/x-api/enterprise/account-activity-api/guides/activity-retries, read 2026-11-29',
+    retries: {
+      when: 'if there is no 200 within 3 seconds',
+      howOften: 'with the enterprise tier up to three times in 5 minutes; for other tiers we found no page',
+      source:
+        'https://developer.x.com/en/docs/x-api/enterprise/account-activity-api/guides/activity-retries, read 2026-11-29',
+    },
     source: 'https://docs.x.com/x-api/webhooks/quickstart, read 2026-11',
     certainty: 'documented',
   },
@@ -201,7 +220,10 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Copy the **Webhooks key**: it is the key. Start Sluice with it.',
       'Press **Send ‘Intent to receive’** and wait until the status is OK.',
     ],
-    retries: 'if the answer is not an empty 200 within 5 seconds | for up to 24 hours, and then disables the webhook',
+    retries: {
+      when: 'if the answer is not an empty 200 within 5 seconds',
+      howOften: 'for up to 24 hours, and then disables the webhook',
+    },
     source: 'https://developer.xero.com/documentation/webhooks/configuring-your-server, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'that the text of the key signs is as public receivers have it; the rest is documented',
@@ -223,8 +245,11 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
       'Enter `{URL}`, choose **Json**, and add the header `X-Webhook-Token` with your key under **Headers**.',
       'Test the step.',
     ],
-    retries:
-      'after 5xx, where **Autoreplay** is turned on | on a schedule; the page names no number; a Zap whose runs of 7 days failed to 95% is paused | https://docs.zapier.com/platform/manage/api-outage, read 2026-11-29',
+    retries: {
+      when: 'after 5xx, where **Autoreplay** is turned on',
+      howOften: 'on a schedule; the page names no number; a Zap whose runs of 7 days failed to 95% is paused',
+      source: 'https://docs.zapier.com/platform/manage/api-outage, read 2026-11-29',
+    },
     source:
       'https://help.zapier.com/hc/en-us/articles/8496326446989-Send-webhooks-in-Zaps, as guides of third parties tell it, read 2026-11',
     certainty: 'unconfirmed',

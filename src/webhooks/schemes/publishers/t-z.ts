@@ -19,8 +19,11 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       'Choose a secret token: 1 to 256 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`. `openssl rand -hex 32` makes a good one.',
       '`curl "https://api.telegram.org/bot$BOT_TOKEN/setWebhook" -d url={URL} -d secret_token="$TELEGRAM_SECRET_TOKEN"`. Not the token of the bot: that one is never sent to you.',
     ],
-    retries:
-      'if the answer is no 2xx | for a time; its documentation names no number | https://core.telegram.org/bots/api#setwebhook, as its clients quote it, read 2026-11-29',
+    retries: {
+      when: 'if the answer is no 2xx',
+      howOften: 'for a time; its documentation names no number',
+      source: 'https://core.telegram.org/bots/api#setwebhook, as its clients quote it, read 2026-11-29',
+    },
     trigger: {
       webhookSlug: 'telegram',
       webhookHmacKey: 'env:TELEGRAM_SECRET_TOKEN',
@@ -48,8 +51,11 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:TRELLO_API_SECRET',
     },
-    retries:
-      'what is not answered within 30 seconds | three times | https://github.com/trello-archive/api-docs/issues/53, read 2026-11',
+    retries: {
+      when: 'what is not answered within 30 seconds',
+      howOften: 'three times',
+      source: 'https://github.com/trello-archive/api-docs/issues/53, read 2026-11',
+    },
     source: 'https://developer.atlassian.com/cloud/trello/guides/rest-api/webhooks/, read 2026-11',
     certainty: 'documented',
   },
@@ -74,7 +80,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:TWILIO_AUTH_TOKEN',
     },
-    retries: 'if it could not connect within 5 seconds | once by default | read 2026-11',
+    retries: { when: 'if it could not connect within 5 seconds', howOften: 'once by default', source: 'read 2026-11' },
     source: 'https://www.twilio.com/docs/usage/webhooks/webhooks-security and twilio 6.2.0, read 2026-11',
     certainty: 'package',
   },
@@ -113,8 +119,11 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       'In `transport` give `"method": "webhook"`, `callback` (`{URL}`; HTTPS on port 443) and `secret`: 10 to 100 characters of your choice, not the client secret.',
       'Sluice must run by then: Twitch sends a signed `webhook_callback_verification`, Sluice answers it.',
     ],
-    retries:
-      'a message that may not have arrived | we found no number; after too many failures it revokes the subscription | https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11-29',
+    retries: {
+      when: 'a message that may not have arrived',
+      howOften: 'we found no number; after too many failures it revokes the subscription',
+      source: 'https://dev.twitch.tv/docs/eventsub/handling-webhook-events, read 2026-11-29',
+    },
     toleranceSeconds: 600,
     trigger: {
       webhookSlug: 'twitch',
@@ -142,8 +151,12 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:TYPEFORM_WEBHOOK_SECRET',
     },
-    retries:
-      'after 408, 423, 429 or 503 | every 2 to 3 minutes for up to ten hours | according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-typeform-webhooks-features-and-best-practices)',
+    retries: {
+      when: 'after 408, 423, 429 or 503',
+      howOften: 'every 2 to 3 minutes for up to ten hours',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-typeform-webhooks-features-and-best-practices)',
+    },
     source: 'https://trigger.dev/docs/webhooks/providers/typeform and published verifiers, read 2026-11',
     certainty: 'unconfirmed',
     unconfirmed: 'all of it: the signature is as published verifiers of third parties have it',
@@ -165,8 +178,12 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     trigger: {
       webhookHmacKey: 'env:VERCEL_WEBHOOK_SECRET',
     },
-    retries:
-      'what is not answered within 30 seconds | with growing intervals for up to 24 hours | according to [Hookdeck](https://github.com/hookdeck/webhook-skills/blob/main/skills/vercel-webhooks/references/overview.md)',
+    retries: {
+      when: 'what is not answered within 30 seconds',
+      howOften: 'with growing intervals for up to 24 hours',
+      source:
+        'according to [Hookdeck](https://github.com/hookdeck/webhook-skills/blob/main/skills/vercel-webhooks/references/overview.md)',
+    },
     source:
       'https://github.com/vercel/example-marketplace-integration (app/webhook/route.ts, Vercel’s own) and https://trigger.dev/docs/webhooks/providers/vercel, read 2026-11',
     certainty: 'documented',
@@ -193,8 +210,12 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       webhookHmacKey: 'env:ZENDESK_WEBHOOK_SECRET',
       webhookNonceHeader: null,
     },
-    retries:
-      'after some statuses alone | up to three times | according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-zendesk-webhooks-features-and-best-practices)',
+    retries: {
+      when: 'after some statuses alone',
+      howOften: 'up to three times',
+      source:
+        'according to [Hookdeck](https://hookdeck.com/webhooks/platforms/guide-to-zendesk-webhooks-features-and-best-practices)',
+    },
     source: 'https://developer.zendesk.com/documentation/webhooks/verifying/, read 2026-11',
     certainty: 'documented',
   },
@@ -232,8 +253,11 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       webhookHmacKey: 'env:ZOOM_SECRET_TOKEN',
       webhookDuplicateResponse: null,
     },
-    retries:
-      'what is not answered with 200 or 204 within 3 seconds | after 5 minutes, 20 minutes later and 60 minutes later | read 2026-11',
+    retries: {
+      when: 'what is not answered with 200 or 204 within 3 seconds',
+      howOften: 'after 5 minutes, 20 minutes later and 60 minutes later',
+      source: 'read 2026-11',
+    },
     source: 'https://developers.zoom.us/docs/api/webhooks/, read 2026-11',
     certainty: 'documented',
   },
