@@ -104,7 +104,9 @@ const deliveryTimeseriesSchema = z.object({
   firstAt: field
     .time()
     .nullable()
-    .describe('The hour of the first delivery or run of all that are counted, whatever the filter; null before it.'),
+    .describe(
+      'The hour of the first delivery or run of all that are counted, whatever the filter; of an earlier one the bucket before `since`. Null if there was none.',
+    ),
 });
 
 /** What these operations answer. */
@@ -252,7 +254,8 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, services) => {
       });
       const { flowIds } = limitOf(request, services);
       const own = store.of(figuresStore);
-      const firsts = await Promise.all([own.firstDeliveryHour(flowIds), own.firstRunHour(flowIds)]);
+      const span = { flowIds, since: range.since - range.bucketMs };
+      const firsts = await Promise.all([own.firstDeliveryHour(span), own.firstRunHour(span)]);
       const first = Math.min(...firsts.map((at) => at ?? Number.POSITIVE_INFINITY));
       return {
         bucket,

@@ -198,10 +198,23 @@ function* deliveryTimeseries(port: Port, query: DeliveryFilter & BucketRange): D
     ) AS own GROUP BY 1 ORDER BY 1`);
 }
 
-/** Of the flows that are given, or of all; null where there was none. */
-function* firstHour(port: Port, counts: Query, flowIds: readonly string[] | undefined): Decision<number | null> {
+interface FirstQuery {
+  /** Of these flows, or of all. */
+  readonly flowIds: readonly string[] | undefined;
+  /** Milliseconds since the Unix epoch; what was in an earlier hour is said to be of this time. */
+  readonly since: number;
+}
+
+/** Reads no more than the span, however much was counted before it. */
+function* firstHour(port: Port, counts: Query, { flowIds, since }: FirstQuery): Decision<number | null> {
+  const hour = hourOf(since);
+  const ofFlows = filter.among('flow_id', flowIds);
+  const before = yield* port.get(
+    sql`SELECT 1 AS found FROM ${counts} ${where([ofFlows, sql`hour < ${hour}`])} LIMIT 1`,
+  );
+  if (before !== undefined) return since;
   const row = yield* port.get<{ hour: number | null }>(
-    sql`SELECT min(hour) AS hour FROM ${counts} ${where([filter.among('flow_id', flowIds)])}`,
+    sql`SELECT min(hour) AS hour FROM ${counts} ${where([ofFlows, sql`hour >= ${hour}`])}`,
   );
   return row?.hour == null ? null : row.hour * HOUR_MS;
 }
@@ -209,16 +222,15 @@ function* firstHour(port: Port, counts: Query, flowIds: readonly string[] | unde
 export const figuresStore = storePart({
   name: 'figures',
   verbs: {
-    /** The hour of the first delivery that is counted, milliseconds since the Unix epoch; counts outlive the records. */
+    /** The hour of the first delivery that is counted, no earlier than `since`; null where there was none. */
     firstDeliveryHour: {
       access: 'log',
-      decide: (port: Port, flowIds: readonly string[] | undefined) =>
-        firstHour(port, sql`sluice.delivery_hours`, flowIds),
+      decide: (port: Port, query: FirstQuery) => firstHour(port, sql`sluice.delivery_hours`, query),
     },
     /** The same of runs. */
     firstRunHour: {
       access: 'read',
-      decide: (port: Port, flowIds: readonly string[] | undefined) => firstHour(port, sql`sluice.run_starts`, flowIds),
+      decide: (port: Port, query: FirstQuery) => firstHour(port, sql`sluice.run_starts`, query),
     },
     /**
      * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
