@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { allowOption, CommandError, reporting, withService } from '../../commands/context.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { concludeDeploy, renderDeployed } from '../../commands/render-outcomes.ts';
-import { clientOf, type ServiceOptions } from '../../commands/service-client.ts';
+import { clientOf, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
 import type { DeployOutcome, Override } from '../../model/finding.ts';
 import { print } from '../../telemetry/terminal.ts';
 
@@ -12,8 +12,18 @@ interface ReloadOptions extends ServiceOptions {
 
 interface Reloaded {
   readonly outcomes: readonly DeployOutcome[];
-  readonly unreadable: readonly { readonly file: string; readonly why: string }[];
+  readonly unreadable: readonly { readonly file: string; readonly flowId: string | null; readonly why: string }[];
   readonly warnings: readonly string[];
+}
+
+/** Has a service read its folder again, or say what that would do; with the status 400 the answer has only a message. */
+export async function askReload(
+  client: ServiceClient,
+  { allow = [], isPlan }: { readonly allow?: readonly Override[]; readonly isPlan: boolean },
+): Promise<{ readonly status: number; readonly body: Partial<Reloaded> & { readonly message?: string } }> {
+  const path = `/flows/api/flows/reload?dryRun=${isPlan}${allow.length === 0 ? '' : `&allow=${allow.join(',')}`}`;
+  const { status, body } = await client.ask({ method: 'POST', path, body: '{}', accepts: [400, 409] });
+  return { status, body: Object(body) };
 }
 
 function makeReload(): Command {
@@ -28,12 +38,10 @@ function makeReload(): Command {
 
 async function reload({ allow, ...options }: ReloadOptions): Promise<void> {
   const client = await clientOf(options);
-  const query = allow.length === 0 ? '' : `?allow=${allow.join(',')}`;
-  const path = `/flows/api/flows/reload${query}`;
-  const { status, body } = await client.ask({ method: 'POST', path, body: '{}', accepts: [400, 409] });
-  const { outcomes, unreadable, warnings } = body as Partial<Reloaded>;
+  const { status, body } = await askReload(client, { allow, isPlan: false });
+  const { outcomes, unreadable, warnings, message } = body;
   if (status === 400 || outcomes === undefined || unreadable === undefined) {
-    throw new CommandError(String(Object(body).message ?? 'The answer is not that of a Sluice service'));
+    throw new CommandError(message ?? 'The answer is not that of a Sluice service');
   }
   const lines = [...(warnings ?? []), ...unreadable.map(({ file, why }) => `error ${file} was not deployed: ${why}`)];
   print(`${[...lines, renderDeployed(outcomes)].join('\n')}\n`);
