@@ -91,6 +91,9 @@ const retrySchema = z.strictObject({
 /** Of a flow's name and a trigger's key: what lists, alerts and links show whole. */
 export const MAX_NAME = 120;
 
+/** A name that nobody chose, no longer than one may be. */
+export const asName = (text: string) => text.slice(0, MAX_NAME).replace(/\p{Surrogate}$/u, '');
+
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
 
 const concurrency = z.int().min(1).max(10_000);

@@ -9,7 +9,7 @@ import type { Settings } from '../../config/settings-schema.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import { isReference } from '../../manifest/read-secret.ts';
-import { MAX_NAME } from '../../manifest/schema.ts';
+import { asName } from '../../manifest/schema.ts';
 import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import { GUID } from '../../model/manifest.ts';
 import { printable } from '../../model/text.ts';
@@ -187,7 +187,7 @@ function flowOf(
   let free = own;
   for (let count = 2; variables.has(`env:${free}`.toLowerCase()); count += 1) free = `${own}_${count}`;
   return {
-    name: options.name ?? name.slice(0, MAX_NAME).replace(/\p{Surrogate}$/u, ''),
+    name: options.name ?? asName(name),
     slug,
     key: verifiedBy === undefined ? undefined : (options.key ?? `env:${free}`),
     mode: options.mode === undefined ? (inputs?.webhookEnforcementMode ?? 'Enforce') : modeNamed(options.mode),

@@ -8,7 +8,7 @@ import { processEnvironment } from '../../config/settings.ts';
 import type { Settings } from '../../config/settings-schema.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import { isReference } from '../../manifest/read-secret.ts';
-import { MAX_NAME } from '../../manifest/schema.ts';
+import { asName } from '../../manifest/schema.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { commandHere } from '../../version.ts';
@@ -145,7 +145,7 @@ export async function gatherAnswers(options: NewOptions, known: Known): Promise<
     generatedKey,
     mode,
     forward,
-    name: options.name ?? (isUsual ? name : `${name} ${slug}`).slice(0, MAX_NAME),
+    name: options.name ?? asName(isUsual ? name : `${name} ${slug}`),
   };
 }
 
