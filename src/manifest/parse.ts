@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { Vars } from '../expressions/compile.ts';
 import { formatPath } from '../expressions/json-path.ts';
-import { type Graph, GUID, type ManifestSnapshot, type ManifestSource } from '../model/manifest.ts';
+import { everyStep, type Graph, GUID, type ManifestSnapshot, type ManifestSource } from '../model/manifest.ts';
 import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
@@ -11,7 +11,7 @@ import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-t
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
 import { checkResponders } from './respond.ts';
-import { MAX_NAME, type Manifest } from './schema.ts';
+import { asName, type Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { subFlowsIn } from './sub-flows.ts';
@@ -165,7 +165,7 @@ function loadDraft(
   }
   const {
     id = '',
-    name = basename(file, '.json').slice(0, MAX_NAME),
+    name = asName(basename(file, '.json')),
     version = '',
     timeoutSeconds,
     concurrency,
@@ -207,7 +207,7 @@ function loadDraft(
   if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
   const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
-  const count = countSteps(steps);
+  const count = everyStep(steps).length;
   if (count > MAX_STEPS) {
     const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
     problems.push(errorAt(['steps'], told));
@@ -272,10 +272,6 @@ function hashOf(snapshot: ManifestSnapshot, files: Readonly<Record<string, strin
 
 /** What a process can plan, show and compare in a moment. Whoever has more of one kind has a loop. */
 const MAX_STEPS = 10_000;
-
-function countSteps(graph: Graph): number {
-  return Object.values(graph).reduce((count, { steps = {} }) => count + 1 + countSteps(steps), 0);
-}
 
 function errorPaths(problems: readonly Problem[]): Set<string> {
   return new Set(problems.filter(({ severity }) => severity === 'error').map(({ path }) => path));

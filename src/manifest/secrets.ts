@@ -1,7 +1,7 @@
 import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.ts';
 import { hasPlaceholder, secretsIn } from '../expressions/template.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import type { Graph, ManifestSnapshot, StepDefinition } from '../model/manifest.ts';
+import { everyStep, type Graph, type ManifestSnapshot, type StepDefinition } from '../model/manifest.ts';
 import { credentialsOf, MASK, maskUrl } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader, type UnreadSecret } from './read-secret.ts';
 import type { Manifest, Trigger } from './schema.ts';
@@ -56,14 +56,13 @@ export function referencesIn(
 }
 
 /** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */
-export function graphSecrets(graph: Graph, secretInputs: SecretInputs, path: JsonPath = ['steps']): FoundSecret[] {
-  return Object.entries(graph).flatMap(([key, step]) => {
-    const own = stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
+export function graphSecrets(graph: Graph, secretInputs: SecretInputs): FoundSecret[] {
+  return everyStep(graph).flatMap(({ step, at }) =>
+    stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
       ...secret,
-      path: [...path, key, 'inputs', ...secret.path],
-    }));
-    return [...own, ...graphSecrets(step.steps ?? {}, secretInputs, [...path, key, 'steps'])];
-  });
+      path: [...at, 'inputs', ...secret.path],
+    })),
+  );
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { JsonPath } from '../expressions/json-path.ts';
-import { type Graph, MAX_FLOW_DEPTH, subFlowsOf } from '../model/manifest.ts';
+import { everyStep, flowsRunBy, type Graph, MAX_FLOW_DEPTH } from '../model/manifest.ts';
 
 /** A flow that a step runs, and where the manifest says so. */
 interface SubFlow {
@@ -8,15 +8,10 @@ interface SubFlow {
 }
 
 /** The flows that steps of a graph run, those of loops included, in manifest order. */
-export function subFlowsIn(graph: Graph, path: JsonPath = ['steps']): SubFlow[] {
-  return Object.entries(graph).flatMap(([stepKey, step]) => {
-    const at = [...path, stepKey];
-    const own = subFlowsOf({ [stepKey]: { ...step, steps: undefined } });
-    return [
-      ...own.map((flowId) => ({ flowId, path: [...at, 'inputs', 'flow'] })),
-      ...subFlowsIn(step.steps ?? {}, [...at, 'steps']),
-    ];
-  });
+export function subFlowsIn(graph: Graph): SubFlow[] {
+  return everyStep(graph).flatMap(({ step, at }) =>
+    flowsRunBy(step).map((flowId) => ({ flowId, path: [...at, 'inputs', 'flow'] })),
+  );
 }
 
 /** Flows that run each other in a way that is refused. */

@@ -93,6 +93,20 @@ type OnOrderFailure = (typeof ON_ORDER_FAILURE)[number];
 /** Steps by key. */
 export type Graph = Readonly<Record<string, StepDefinition>>;
 
+export interface PlacedStep {
+  readonly step: StepDefinition;
+  /** Such as `['steps', 'each', 'steps', 'call']`. */
+  readonly at: readonly string[];
+}
+
+/** All steps of a graph in the order of the manifest, those of loops behind their loop. */
+export function everyStep(graph: Graph, path: readonly string[] = ['steps']): PlacedStep[] {
+  return Object.entries(graph).flatMap(([key, step]) => {
+    const at = [...path, key];
+    return [{ step, at }, ...everyStep(step.steps ?? {}, [...at, 'steps'])];
+  });
+}
+
 export interface StepDefinition {
   /** Names a handler. */
   readonly type: string;
@@ -122,12 +136,11 @@ export const MAX_FLOW_DEPTH = 8;
 
 /** Ids of the flows that the steps of a graph run, those of loops included; each once. Ids that are none are left out. */
 export function subFlowsOf(graph: Graph): string[] {
-  const found = Object.values(graph).flatMap(({ type, inputs, steps }) => [
-    ...(type === RUN_FLOW ? idIn(inputs) : []),
-    ...(steps === undefined ? [] : subFlowsOf(steps)),
-  ]);
-  return [...new Set(found)];
+  return [...new Set(everyStep(graph).flatMap(({ step }) => flowsRunBy(step)))];
 }
+
+/** The id of the flow that a step itself runs; none where it is no id, or the step runs no flow. */
+export const flowsRunBy = ({ type, inputs }: StepDefinition): string[] => (type === RUN_FLOW ? idIn(inputs) : []);
 
 function idIn({ flow }: JsonObject): string[] {
   return typeof flow === 'string' && GUID.test(flow) ? [flow.toLowerCase()] : [];

@@ -2,26 +2,15 @@ import type { JsonPath } from '../../expressions/json-path.ts';
 import { createEgress, EgressRefusedError } from '../../flows/handlers/egress.ts';
 import { type Problem, warningAt } from '../../manifest/issues.ts';
 import type { ManifestRules } from '../../manifest/load.ts';
-import type { Graph, StepDefinition } from '../../model/manifest.ts';
+import { everyStep, type StepDefinition } from '../../model/manifest.ts';
 
 /** Warns of requests that egress will refuse. */
 export function targetChecks(settings: { readonly egressAllow: readonly string[] }): ManifestRules['checks'][number] {
   const egress = createEgress(settings.egressAllow);
   return ({ manifest: { steps } }) =>
-    requestsIn(steps, ['steps']).flatMap(({ step, at }) => checkTarget(step, [...at, 'inputs', 'url'], egress));
-}
-
-interface Placed {
-  readonly step: StepDefinition;
-  readonly at: JsonPath;
-}
-
-/** Those of loops too. */
-function requestsIn(graph: Graph, path: JsonPath): Placed[] {
-  return Object.entries(graph).flatMap(([key, step]) => {
-    const at = [...path, key];
-    return [...(step.type === 'HttpRequest' ? [{ step, at }] : []), ...requestsIn(step.steps ?? {}, [...at, 'steps'])];
-  });
+    everyStep(steps).flatMap(({ step, at }) =>
+      step.type === 'HttpRequest' ? checkTarget(step, [...at, 'inputs', 'url'], egress) : [],
+    );
 }
 
 function checkTarget(

@@ -7,7 +7,7 @@ import { type HandlerTable, handlerTable } from '../../flows/handlers/index.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import { formatIssue } from '../../manifest/issues.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
-import type { Graph, StepDefinition } from '../../model/manifest.ts';
+import { everyStep, type Graph, type StepDefinition } from '../../model/manifest.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
 import { openSimulationStore } from '../../store/offline.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -95,7 +95,7 @@ async function readRevisions(
   const followed = new Map(followedBy(recorded).map((run) => [run.flowId, run]));
   const manifests: ServedManifest[] = [];
   for (const run of followed.values()) manifests.push(await readManifest(client, run));
-  const types = new Set(manifests.flatMap(({ steps = {} }) => typesIn(steps)));
+  const types = new Set(manifests.flatMap(({ steps = {} }) => everyStep(steps).map(({ step }) => step.type)));
   const unknown = [...types].filter((type) => !handlers.has(type));
   const table = handlerTable([...handlers.values(), ...unknown.map(unknownType)]);
   const flows = manifests.map((manifest) => {
@@ -144,10 +144,6 @@ function withInputs(graph: Graph, inputs: ReadonlyMap<string, StepDefinition['in
     return [key, { ...step, inputs: inputs.get(place) ?? step.inputs, ...children }];
   });
   return Object.fromEntries(entries);
-}
-
-function typesIn(graph: Graph): string[] {
-  return Object.values(graph).flatMap(({ type, steps = {} }) => [type, ...typesIn(steps)]);
 }
 
 /** Code of the operator's may be where the service is and not here. It is answered and never run. */

@@ -2,7 +2,7 @@ import { didYouMean, errorAt, type Problem, warningAt } from '../../manifest/iss
 import type { ManifestRules } from '../../manifest/load.ts';
 import { mistakeInKey } from '../../manifest/trigger-expressions.ts';
 import { signalsOf } from '../../manifest/trigger-objects.ts';
-import type { Graph } from '../../model/manifest.ts';
+import { everyStep, type Graph, type PlacedStep } from '../../model/manifest.ts';
 
 type Manifest = Parameters<ManifestRules['checks'][number]>[0]['manifest'];
 
@@ -22,9 +22,9 @@ export const signalChecks: ManifestRules['checks'][number] = ({ manifest }) => [
 ];
 
 function stepProblems(path: string, steps: Graph, at: string[]): Problem[] {
-  const step = stepOf(path, steps);
+  const step = everyStep(steps).find((each) => pathOf(each) === path)?.step;
   if (step === undefined) {
-    const waiting = keyedSteps(steps);
+    const waiting = keyedSteps(steps).map(pathOf);
     const ofLoop = waiting.find((known) => known.endsWith(`.${path}`));
     const hint = ofLoop === undefined ? didYouMean(path, waiting) : `; did you mean "${ofLoop}"?`;
     return [errorAt(at, `is not a step of this flow${hint}`)];
@@ -58,22 +58,16 @@ function idleFields(
 /** A step that no delivery answers may still be answered by a link or by hand. */
 function keysWithoutTrigger({ triggers, steps }: Manifest): Problem[] {
   const signalled = new Set(Object.values(triggers).map((trigger) => signalsOf(trigger)?.step));
-  return keyedSteps(steps).flatMap((path) => {
+  return keyedSteps(steps).flatMap((step) => {
+    const path = pathOf(step);
     if (signalled.has(path)) return [];
-    const at = ['steps', ...path.split('.').join('.steps.').split('.'), 'inputs', 'key'];
-    return [warningAt(at, `has no effect: no trigger says "signals": { "step": "${path}" }`)];
+    const why = `has no effect: no trigger says "signals": { "step": "${path}" }`;
+    return [warningAt([...step.at, 'inputs', 'key'], why)];
   });
 }
 
-function stepOf(path: string, steps: Graph): Graph[string] | undefined {
-  const [key = '', ...rest] = path.split('.');
-  const step = Object.hasOwn(steps, key) ? steps[key] : undefined;
-  return rest.length === 0 ? step : step?.steps && stepOf(rest.join('.'), step.steps);
-}
+const keyedSteps = (steps: Graph) =>
+  everyStep(steps).filter(({ step: { type, inputs } }) => type === 'WaitForSignal' && inputs.key !== undefined);
 
-function keyedSteps(steps: Graph, before = ''): string[] {
-  return Object.entries(steps).flatMap(([key, { type, inputs, steps: inner = {} }]) => [
-    ...(type === 'WaitForSignal' && inputs.key !== undefined ? [`${before}${key}`] : []),
-    ...keyedSteps(inner, `${before}${key}.`),
-  ]);
-}
+/** As `signals` names it: `orders.approval` for the step `approval` of the loop `orders`. */
+const pathOf = ({ at }: PlacedStep) => at.filter((_, index) => index % 2 === 1).join('.');
