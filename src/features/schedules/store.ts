@@ -2,10 +2,9 @@ import { mayStart, sharingFlowRows } from '../../store/decisions/acceptance.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { insertRun } from '../../store/decisions/new-runs.ts';
 import { storePart } from '../../store/decisions/part.ts';
-import { withPlace } from '../../store/decisions/placing.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import { pinRows } from '../../store/decisions/sub-run-rows.ts';
-import { withPins } from '../../store/decisions/sub-runs.ts';
+import { readyRun } from '../../store/decisions/sub-runs.ts';
 import type { NewRun } from '../../store/store.ts';
 
 export interface ScheduleRecord {
@@ -65,8 +64,8 @@ function* changeSchedule(port: Port, schedule: ScheduleRecord): Decision<Schedul
 }
 
 /**
- * Moves a schedule from the due tick to the next and starts the run, if there is one: both or nothing, so that a tick
- * starts one run whenever the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
+ * Moves a schedule from the due tick to the next and starts the run, if there is one. It does both or nothing, so a tick
+ * starts exactly one run even if the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
  * that tick. 'outdated': the run's revision is not the newest, or its flow starts no runs now. Of the replicas that see a
  * tick, the first to move the schedule on starts the run; the others find it moved.
  */
@@ -78,8 +77,7 @@ function* fireSchedule(port: Port, { flowId, triggerKey, dueAt, nextAt, run, at 
       revision = revision + 1
     WHERE flow_id = ${flowId} AND trigger_key = ${triggerKey} AND next_at = ${dueAt} AND NOT paused`);
   if (moved === 0) return 'passed';
-  const rows = pinRows(port);
-  if (run !== null) insertRun(port, yield* withPlace(rows, yield* withPins(rows, run)));
+  if (run !== null) insertRun(port, yield* readyRun(pinRows(port), run));
   return 'fired';
 }
 

@@ -3,9 +3,9 @@ import { planRun, unhandledFailures } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { FailureStart } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { orderIn, withPlace } from './placing.ts';
+import { orderIn } from './placing.ts';
 import type { RunRows } from './rows.ts';
-import { whyClosed, withPins } from './sub-runs.ts';
+import { readyRun, whyClosed } from './sub-runs.ts';
 
 interface Failure {
   readonly runId: string;
@@ -63,7 +63,7 @@ export function* startFailureRun(
     traceparent,
     at,
   });
-  const { trigger, ...started } = yield* withPlace(rows, yield* withPins(rows, planned));
+  const { trigger, ...started } = yield* readyRun(rows, planned);
   rows.insertRun({ ...started, trigger });
   return { kind: 'started', run: started };
 }

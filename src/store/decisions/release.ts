@@ -7,12 +7,12 @@ import type { Decision } from './decision.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
 import { insertKeys, insertRun } from './new-runs.ts';
-import { orderIn, withPlace } from './placing.ts';
+import { orderIn } from './placing.ts';
 import { type Port, sql } from './port.ts';
 import { type Bounds, measureKept } from './removal.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
 import { pinRows } from './sub-run-rows.ts';
-import { whyClosed, withPins } from './sub-runs.ts';
+import { readyRun, whyClosed } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
 /** What is kept of a delivery that is held. */
@@ -65,7 +65,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     for (const held of deliveries) byRun.set(held.runId, [...(byRun.get(held.runId) ?? []), held]);
     for (const [held, ...joined] of byRun.values()) {
       if (held === undefined) continue;
-      const run = yield* withPlace(rows, yield* withPins(rows, runOf(held, newest, at)));
+      const run = yield* readyRun(rows, runOf(held, newest, at));
       insertRun(port, run, held.idempotencyKey);
       if (joined.length > 0) insertDeliveries(port, [held, ...joined]);
       const { trigger, ...started } = run;

@@ -12,7 +12,7 @@ import type {
   StepResult,
 } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { joinPlace, orderIn, waiting } from './placing.ts';
+import { joinPlace, orderIn, waiting, withPlace } from './placing.ts';
 import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
@@ -49,6 +49,11 @@ function pickOf(pins: Pins, flowIds: readonly string[]): Pins {
 export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: PinRows, run: Run): Decision<Run> {
   if (run.subFlows === undefined || run.pins !== undefined) return run;
   return { ...run, pins: yield* pinsOf(rows, run.subFlows) };
+}
+
+/** A planned run as it is to be stored: with what it pins, and in its place. */
+export function* readyRun<Run extends NewRun>(rows: PinRows, run: Run): Decision<Run> {
+  return yield* withPlace(rows, yield* withPins(rows, run));
 }
 
 /** What tells which flows run which. */
