@@ -5,9 +5,9 @@ import type { SluiceApp } from '../../../src/app.ts';
 import { type Link, seal } from '../../../src/features/approvals/links.ts';
 import { defineHandler } from '../../../src/flows/handlers/handler.ts';
 import type { Json } from '../../../src/model/json.ts';
-import type { StepDetail } from '../../../src/store/store.ts';
 import { eventually } from '../../eventually.ts';
 import { useFolderApp } from '../../folder-app.ts';
+import { ended, stepsOf, waiting } from '../waits.ts';
 
 const FLOW = '5d0c1f7e-91a4-4b0b-8f0d-6a2f6f0c7e99';
 const PUBLIC = 'https://user:pass@flows.example.com/';
@@ -70,21 +70,6 @@ async function link(): Promise<string> {
 
 const send = ({ fastify }: SluiceApp, url: string, payload: string, type = 'application/x-www-form-urlencoded') =>
   fastify.inject({ method: 'POST', url, payload, headers: { 'content-type': type } });
-
-const stepsOf = async ({ store }: SluiceApp, runId: string): Promise<Record<string, StepDetail>> =>
-  Object.fromEntries(((await store.listSteps(runId)) ?? []).map((step) => [step.stepKey, step]));
-
-const waiting = (app: SluiceApp, runId: string, stepKey = 'approval') =>
-  eventually(
-    async () => (await stepsOf(app, runId))[stepKey],
-    (step) => step?.status === 'Pending' && step.attemptCount > 0,
-  );
-
-const ended = ({ store }: SluiceApp, runId: string) =>
-  eventually(
-    () => store.findRun(runId),
-    (run) => run !== undefined && run.status !== 'Running',
-  );
 
 /** The link of somebody who has the key of the service. */
 async function forged({ store }: SluiceApp, given: Link): Promise<string> {

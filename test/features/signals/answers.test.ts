@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
-import type { StepDetail } from '../../../src/store/store.ts';
 import { GITHUB_SECRET } from '../../e2e/service.ts';
-import { eventually } from '../../eventually.ts';
 import { push, useFolderApp } from '../../folder-app.ts';
+import { ended, stepsOf, waiting } from '../waits.ts';
 
 const FLOW = '5d0c1f7e-91a4-4b0b-8f0d-6a2f6f0c7e98';
 const KEY = `\${trigger.body.sha}`;
@@ -41,21 +40,6 @@ async function begin(body: object = { sha: 'a1' }): Promise<string> {
 
 const answer = (app: SluiceApp, body: object = { sha: 'a1' }, given: Parameters<typeof push>[1] = {}) =>
   push(app, { slug: 'review', body: JSON.stringify(body), ...given });
-
-const stepsOf = async ({ store }: SluiceApp, runId: string): Promise<Record<string, StepDetail>> =>
-  Object.fromEntries(((await store.listSteps(runId)) ?? []).map((step) => [step.stepKey, step]));
-
-const waiting = (app: SluiceApp, runId: string, stepKey = 'approval') =>
-  eventually(
-    async () => (await stepsOf(app, runId))[stepKey],
-    (step) => step?.status === 'Pending' && step.attemptCount > 0,
-  );
-
-const ended = ({ store }: SluiceApp, runId: string) =>
-  eventually(
-    () => store.findRun(runId),
-    (run) => run !== undefined && run.status !== 'Running',
-  );
 
 const outputOf = async (app: SluiceApp, runId: string, stepKey = 'approval') =>
   (await stepsOf(app, runId))[stepKey]?.output;
