@@ -79,7 +79,7 @@ export function leases({ test }: StoreUnderTest): void {
     test('nothing is claimed twice under one lease, not even at once', async (store) => {
       for (let n = 0; n < 20; n += 1) await startDue(store, n, T0);
       const batches = await Promise.all([claimAll(store, T0, 7), claimAll(store, T0, 7), claimAll(store, T0, 7)]);
-      // A claim skips what another transaction has locked at that moment, so some may be left to the next one.
+      // A claim may lock one step more than it takes, to know whether more are due; others skip that one at this moment.
       const claims = [...batches.flat(), ...(await claimAll(store, T0))];
       expect(claims).toHaveLength(20);
       expect(new Set(claims.map(({ runId }) => runId)).size).toBe(20);
