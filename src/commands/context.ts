@@ -98,8 +98,7 @@ export const TO = 'URL of the service; default: host and port of the settings';
 /** Where a service with these settings answers on this machine. */
 export function serviceUrl({ host, port }: Pick<Settings, 'host' | 'port'>): string {
   if (port === 0) throw new CommandError('SLUICE_PORT is 0, so the service uses any free port; give its URL with --to');
-  const everywhere: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '127.0.0.1' };
-  const name = everywhere[host] ?? host;
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 

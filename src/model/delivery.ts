@@ -155,6 +155,7 @@ export const DETAILS = {
 /** Whether a person edited its body: no publisher sent it, and no signature was verified over it. */
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
+
 /** What a delivery says to the steps that it answers, in place of starting a run. */
 export interface SignalClaim {
   /** Key of the step in its graph, behind those of its loops. */

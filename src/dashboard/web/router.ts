@@ -33,7 +33,7 @@ export function usePath(): string {
   return splitAddress(useShared(address)).path;
 }
 
-/** Whether a page is shown beside another, whose address has that of the first as `open`. */
+/** True in the side panel: its page has its own address in the parameter `open`, and reads and changes only that. */
 export const Beside = createContext(false);
 
 const addressBeside = () => splitAddress(new URLSearchParams(location.search).get('open') ?? '');

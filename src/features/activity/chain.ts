@@ -13,7 +13,7 @@ interface PurgedInterventions {
 
 export interface CheckedInterventions {
   readonly rows: number;
-  /** Rows that were written without a key: whoever can write to the database can make their hashes. */
+  /** Rows that were written without a key. Anyone who can write to the database can compute their hashes. */
   readonly withoutKey: number;
   /** Rows of another key than this store's, which cannot be checked. */
   readonly otherKey: number;
@@ -191,7 +191,7 @@ function readRow(
   }
 }
 
-/** What is wrong with the last rows, once there are no more. */
+/** What is wrong with the last rows; called when all rows have been read. */
 function readEnds(
   { last, beforeLast }: ChainPlace,
   ends: ChainEnds,

@@ -158,8 +158,10 @@ async function judgeAndAccept(
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });
   }
-  const own = edited === undefined ? undefined : `${DETAILS.edited} by ${edited.by}`;
-  const how = [own ?? 'redelivered', ...(isOverruled ? ['by force'] : [])].join(own === undefined ? ' ' : ', ');
+  const how =
+    edited === undefined
+      ? `redelivered${isOverruled ? ' by force' : ''}`
+      : `${DETAILS.edited} by ${edited.by}${isOverruled ? ', by force' : ''}`;
   return accept(record, { current, delivery, body, sharing, judgedBy, how, isForced: isOverruled }, services);
 }
 

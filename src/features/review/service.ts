@@ -17,6 +17,7 @@ import { HttpError } from '../../errors.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
+import { oncePer } from '../../model/once-per.ts';
 import { triggerMapKey } from '../../model/trigger-name.ts';
 import { SIGNED_BEFORE } from '../../webhooks/content.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../deliveries/service.ts';
@@ -411,11 +412,13 @@ function readinessView(readiness: Readiness): z.output<typeof readinessSchema> {
 /** Newest deliveries of a flow among which one of the trigger is looked for. */
 const LOOKED_AT = 20;
 
+interface LastMistake {
+  readonly id: string;
+  readonly hints: readonly string[];
+}
+
 /** What was found in the newest delivery of each trigger: it is looked for again where another one came. */
-const lastMistakes = new WeakMap<
-  DashboardServices,
-  Map<string, { readonly id: string; readonly hints: readonly string[] }>
->();
+const lastMistakesOf = oncePer((_: DashboardServices) => new Map<string, LastMistake>());
 
 /** What one known mistake would explain of the newest that was refused; the review of one delivery says it itself. */
 async function mistakesIn(
@@ -426,8 +429,7 @@ async function mistakesIn(
   const { items } = await services.store.listDeliveries({ flowId, reason, skip: 0, take: LOOKED_AT });
   const newest = items.find((each) => each.triggerKey === triggerKey);
   if (newest === undefined) return [];
-  const known = lastMistakes.get(services) ?? new Map<string, { id: string; hints: readonly string[] }>();
-  lastMistakes.set(services, known);
+  const known = lastMistakesOf(services);
   const name = triggerMapKey({ flowId, triggerKey });
   const last = known.get(name);
   if (last?.id === newest.id) return last.hints;
