@@ -1,4 +1,5 @@
 import { reconcileTriggerView } from './reconcile/trigger-view.ts';
+import { signalsTriggerView } from './signals/trigger-view.ts';
 
 /** What features say of webhooks where flows are shown. */
-export const triggerViews = [reconcileTriggerView] as const;
+export const triggerViews = [reconcileTriggerView, signalsTriggerView] as const;

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { UnfitClockError } from '../errors.ts';
 import { type ArrivingBody, DOCUMENT_HEADER } from '../expressions/trigger-body.ts';
-import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
+import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import { bytesOf, dueAtOf } from '../model/coalescing.ts';
@@ -22,7 +22,7 @@ import { signatureGate } from './gates/signature.ts';
 import { keptHeaders } from './headers.ts';
 import { recordOf, type TriggeredReception } from './record.ts';
 import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
-import { holdsDeliveries, type PreparedTrigger } from './triggers.ts';
+import { holdsDeliveries, isOpen, type PreparedTrigger } from './triggers.ts';
 
 /** A reception whose body can be read. */
 export type ReadReception = TriggeredReception & { readonly body: ArrivingBody };
@@ -49,10 +49,7 @@ export interface AcceptanceServices {
   readonly newId: () => string;
 }
 
-/**
- * What becomes of a delivery that passes the gates: its run starts, or starts later, or the delivery is refused. To be
- * asked each time: the flow may have been disabled or drained since its triggers were prepared.
- */
+/** Whether a delivery that passes the gates is acted on, held or refused now: its flow may be disabled or drained at any time. */
 export function admissionTo(
   prepared: PreparedTrigger,
   { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'counts'> },
@@ -60,10 +57,8 @@ export function admissionTo(
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
   if (flow === undefined || prepared.trigger.isOff === true) return 'disabled';
-  // A flow that drains waits for its runs in flight, and they for answers.
-  if (prepared.signals !== undefined) return flow.record.isEnabled ? 'open' : 'disabled';
-  if (!startsRuns(flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
-  return (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
+  if (!isOpen(prepared, flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
+  return prepared.signals === undefined && (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
 
 /** What the store says where the run may not start yet. */
@@ -118,10 +113,8 @@ export function acceptShared(
         { flow, traceparent: traceparents[at] ?? null },
         services,
       );
-      const admission = admissionTo(trigger, services);
-      if (redelivery !== undefined)
-        return { acceptance, start: admission !== 'disabled' && startsRuns(flow.record) ? 'now' : 'never' };
-      return { acceptance, start: START[admission] };
+      if (redelivery !== undefined) return { acceptance, start: isOpen(trigger, flow.record) ? 'now' : 'never' };
+      return { acceptance, start: START[admissionTo(trigger, services)] };
     });
     const held = members.flatMap(({ start, acceptance }) => (start === 'later' ? [acceptance.run.flowId] : []));
     return services.holding.holdShared(held, () => services.engine.acceptShared(members));

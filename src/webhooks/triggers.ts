@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
-import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
+import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
 import { signalsOf } from '../manifest/trigger-objects.ts';
 import { handshakesOfFields } from '../manifest/webhook-fields.ts';
@@ -286,9 +286,14 @@ export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): bool
   return one === other || isDeepStrictEqual(ours, theirs);
 }
 
+/** Whether its deliveries start runs now; or answer them, also while its flow drains and waits for answers. */
+export function isOpen({ trigger, signals }: PreparedTrigger, flow: FlowRecord): boolean {
+  return trigger.isOff !== true && (signals === undefined ? startsRuns(flow) : flow.isEnabled);
+}
+
 /** Whether deliveries are taken while the flow starts no runs: as who closed it said, else as the trigger does. */
 export function holdsDeliveries(prepared: PreparedTrigger, { holdsDeliveries: said }: FlowRecord): boolean {
-  return said ?? prepared.holdsDeliveries;
+  return prepared.signals === undefined && (said ?? prepared.holdsDeliveries);
 }
 
 function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {

@@ -57,9 +57,11 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
   const body = await readContent(delivery, trigger);
   if ('reason' in body) return { outcome: `refused: ${body.reason}`, starts: false };
   const said = judgeByExpressions({ delivery, trigger, judgement, body });
-  return said?.isFiltered === true
-    ? { outcome: 'filtered by webhookWhen', starts: false }
-    : { outcome: 'accepted', starts: true };
+  if (said?.isFiltered === true) return { outcome: 'filtered by webhookWhen', starts: false };
+  const { signals } = trigger;
+  return signals === undefined
+    ? { outcome: 'accepted', starts: true }
+    : { outcome: `answers ${signals.step}`, starts: false };
 }
 
 /** Code of the operator's may call out, so that no gate of theirs is asked. */

@@ -1,6 +1,5 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import type { ArrivingBody } from '../../expressions/trigger-body.ts';
-import { startsRuns } from '../../flows/catalog.ts';
 import { START_TRIES } from '../../flows/engine.ts';
 import {
   DETAILS,
@@ -16,7 +15,7 @@ import { isOfGate, REASONS } from '../../webhooks/answers.ts';
 import { readContent } from '../../webhooks/content.ts';
 import { isHandshake } from '../../webhooks/handshakes.ts';
 import type { Reception } from '../../webhooks/record.ts';
-import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
+import { hasSameGates, isOpen, type PreparedTrigger } from '../../webhooks/triggers.ts';
 import { type EditedBody, editedDelivery, judgeEdited } from './edited.ts';
 import {
   isUnserved,
@@ -129,11 +128,11 @@ async function judgeAndAccept(
   const triggerNow = triggerOf(record, services.triggers());
   if (triggerNow === undefined || !hasSameGates(triggerNow, trigger)) return undefined;
   const { replayedRunId } = current;
-  const isOpen = ({ trigger: { flowId, isOff } }: PreparedTrigger) => {
-    const flow = services.catalog.find(flowId);
-    return flow !== undefined && startsRuns(flow.record) && isOff !== true;
+  const isTaken = (each: PreparedTrigger) => {
+    const flow = services.catalog.find(each.trigger.flowId);
+    return flow !== undefined && isOpen(each, flow.record);
   };
-  const refusal = (sharing ?? [trigger]).some(isOpen) ? current.refusal : 'flow_disabled';
+  const refusal = (sharing ?? [trigger]).some(isTaken) ? current.refusal : 'flow_disabled';
   // What was a replay stays one, even when the record of the first has gone by now.
   const isReplay =
     edited === undefined && (replayedRunId !== undefined || record.violations.includes('nonce_replayed'));

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Catalog, startsRuns } from '../../flows/catalog.ts';
+import type { Catalog } from '../../flows/catalog.ts';
 import { DAY_MS, HOUR_MS, MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
 import { durationMs } from '../../model/duration.ts';
 import type { Json } from '../../model/json.ts';
@@ -8,7 +8,7 @@ import { firstIdAt } from '../../model/payload.ts';
 import { triggerMapKey } from '../../model/trigger-name.ts';
 import type { Store } from '../../store/store.ts';
 import { type Sweeper, watchEach } from '../../sweeper.ts';
-import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
+import { isOpen, type PreparedTrigger, type TriggerTable } from '../../webhooks/triggers.ts';
 import {
   findRefusalsBegan,
   isCountedRefusal,
@@ -170,14 +170,13 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
     number | null
   >((latest, at) => (latest === null || at > latest ? at : latest), null);
   const flow = services.catalog.find(flowId);
-  const isOpen =
-    flow !== undefined && startsRuns(flow.record) && prepared.trigger.isOff !== true && prepared.mode !== 'Off';
-  const state = nextState(before, { now, isOpen, arrivals });
+  const isWatched = flow !== undefined && isOpen(prepared, flow.record) && prepared.mode !== 'Off';
+  const state = nextState(before, { now, isOpen: isWatched, arrivals });
   const unwatched = unwatchedOf(state, look.downtimes);
   // What came before the first look is only known to have come.
   const hours = isFirst ? [] : withGaps(arrivals.hours, { before, state, lastBefore, unwatched });
   const judge = { prepared, now, state, lastAt, unwatched, newHours: hours };
-  const found = isOpen ? await findingsOf(judge, look, services) : [];
+  const found = isWatched ? await findingsOf(judge, look, services) : [];
   const seenTo = arrivals.lastId === null || arrivals.lastId < after ? after : arrivals.lastId;
   const written = { ...state, lastAt, found } as unknown as Json;
   const isSame =

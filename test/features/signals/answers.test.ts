@@ -175,6 +175,33 @@ describe('a delivery to a trigger that signals', () => {
     expect(await answer(app, { sha: 'b2' })).toMatchObject({ status: 403, answer: { reason: 'flow_disabled' } });
   });
 
+  it('that was refused answers when it is redelivered, also while its flow drains', async () => {
+    const app = await start();
+    const runId = await begin();
+    await waiting(app, runId);
+    await folder.ask('POST', `/flows/${FLOW}/drain`, {});
+    expect(await answer(app, undefined, { key: 'wrong' })).toMatchObject({ status: 401 });
+    const refused = (await folder.ask('GET', '/webhooks/recent')).answer[0].id;
+    const { answer: told } = await folder.ask('POST', `/webhooks/${refused}/redeliver`, { force: true });
+    expect(told).toMatchObject({ outcome: 'accepted', runId: null });
+    expect(await ended(app, runId)).toMatchObject({ status: 'Succeeded' });
+    expect((await folder.ask('GET', '/books')).answer).toMatchObject({ answered: 1, unaccounted: 0 });
+  });
+
+  it('is shown with the flow, and a rehearsal tells it from one that starts a run', async () => {
+    const app = await start();
+    const { answer: flow } = await folder.ask('GET', `/flows/${FLOW}`);
+    expect(flow.triggers).toMatchObject([
+      { key: 'byHand' },
+      { key: 'review', signals: { step: 'approval', key: 'body.sha' } },
+    ]);
+    expect((await answer(app)).status).toBe(200);
+    const triggers = { review: review({ signals: undefined }) };
+    const manifest = { id: FLOW, name: 'Deploy', version: '2', triggers, steps: { approval: approval() } };
+    const { answer: rehearsed } = await folder.ask('POST', '/flows/rehearse', { manifests: [manifest] });
+    expect(rehearsed.flows).toMatchObject([{ groups: [{ kind: 'gates', what: ['answers approval -> accepted'] }] }]);
+  });
+
   it('answers nothing that its gates refuse, its filter leaves out, or an expression of it does not understand', async () => {
     const app = await start(undefined, { review: review({}, { webhookWhen: `body.state == 'approved'` }) });
     const runId = await begin();
