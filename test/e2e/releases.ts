@@ -31,27 +31,24 @@ export function nextRelease(change: Change): string {
   symlinkSync(join(PRESENT, 'node_modules'), join(folder, 'node_modules'));
   const described = JSON.parse(readFileSync(join(PRESENT, 'package.json'), 'utf8'));
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...described, version: NEXT_VERSION }));
-  for (const store of ['postgres', 'sqlite']) {
-    addMigration(store, join(folder, `src/store/${store}/migrations/index.ts`), change);
-  }
+  addMigration(join(folder, 'src/store/migrations/index.ts'), change);
   execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: folder });
   return folder;
 }
 
 export const NEXT_VERSION = '99.0.0';
 
-function addMigration(store: string, index: string, change: Change): void {
+function addMigration(index: string, change: Change): void {
   const history = readFileSync(index, 'utf8');
   const [end, last] = /(\w+),\s*\];\s*$/.exec(history) ?? [];
   if (end === undefined) throw new Error(`${index} does not end with the list of migrations`);
-  const isPostgres = store === 'postgres';
-  const schema = isPostgres ? 'sluice.' : '';
   const compatibleFrom = change === 'expand' ? `${last}.compatibleFrom` : `${last}.version + 1`;
   const next = `{
     version: ${last}.version + 1,
     name: 'of the next release',
-    ${isPostgres ? `compatibleFrom: ${compatibleFrom}, locks: ['runs'],` : ''}
-    sql: 'CREATE TABLE ${schema}of_the_next_release (id integer); ALTER TABLE ${schema}runs ADD COLUMN of_the_next text',
+    compatibleFrom: ${compatibleFrom},
+    locks: ['runs'],
+    sql: 'CREATE TABLE sluice.of_the_next_release (id integer); ALTER TABLE sluice.runs ADD COLUMN of_the_next text',
   }`;
   writeFileSync(
     index,

@@ -1,5 +1,11 @@
-/** As 0001-tables.ts, in PostgreSQL's words. */
-export const orderTables = `
+import type { SharedMigration } from './migration.ts';
+
+export const order: SharedMigration = {
+  version: 2,
+  name: 'order',
+  compatibleFrom: 2,
+  locks: ['held_deliveries'],
+  sql: `
   -- Runs of flows that run one at a time. Those that have a state are in their lane, in the order of their numbers: the
   -- first may run, or has failed and holds the lane, and the others wait. What has left keeps its key for a retry.
   CREATE TABLE sluice.ordered_runs (
@@ -22,4 +28,5 @@ export const orderTables = `
 
   -- Of what was held before, nobody knows: it does not count as verified.
   ALTER TABLE sluice.held_deliveries ADD COLUMN is_verified boolean NOT NULL DEFAULT false;
-`;
+`,
+};

@@ -1,5 +1,11 @@
-/** What became of deliveries that went to several triggers at one slug, in PostgreSQL's words. */
-export const deliveryShares = `
+import type { SharedMigration } from './migration.ts';
+
+/** What became of deliveries that went to several triggers at one slug. */
+export const sharedDeliveries: SharedMigration = {
+  version: 3,
+  name: 'delivery shares',
+  compatibleFrom: 1,
+  sql: `
   CREATE TABLE sluice.delivery_shares (
     delivery_id uuid NOT NULL,
     place bigint NOT NULL,
@@ -11,4 +17,5 @@ export const deliveryShares = `
   ) /*sqlite: WITHOUT ROWID*/;
   -- The first place is that of the record itself, which is found by its own flow.
   CREATE INDEX delivery_shares_by_flow ON sluice.delivery_shares (flow_id, delivery_id) WHERE place > 0;
-`;
+`,
+};

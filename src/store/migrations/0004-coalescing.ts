@@ -1,5 +1,13 @@
-/** Deliveries that share a run, in PostgreSQL's words. Nothing of it is written where no trigger coalesces. */
-export const coalescing = `
+import type { SharedMigration } from './migration.ts';
+
+/** Deliveries that share a run. Nothing of it is written where no trigger coalesces. */
+export const coalescing: SharedMigration = {
+  version: 4,
+  name: 'coalescing',
+  // Earlier releases refuse the manifests that write any of it.
+  compatibleFrom: 1,
+  locks: ['runs', 'held_deliveries'],
+  sql: `
   -- How many deliveries a run that waits for more has, or had; null where its trigger does not coalesce.
   ALTER TABLE sluice.runs ADD COLUMN deliveries integer;
 
@@ -36,4 +44,5 @@ export const coalescing = `
   -- Whether a held delivery joins the run of one that was held before it.
   ALTER TABLE sluice.held_deliveries ADD COLUMN joins boolean NOT NULL DEFAULT false;
   CREATE INDEX held_that_join ON sluice.held_deliveries (run_id) WHERE joins /*sqlite: = 1 */;
-`;
+`,
+};

@@ -1,5 +1,10 @@
-/** As 0001-tables.ts, in PostgreSQL's words. */
-export const rhythmTables = `
+import type { SharedMigration } from './migration.ts';
+
+export const rhythms: SharedMigration = {
+  version: 5,
+  name: 'rhythms',
+  compatibleFrom: 1,
+  sql: `
   -- When verified deliveries came, by the hour. An event of '' is all of them; others begin with '='.
   CREATE TABLE sluice.arrival_hours (
     flow_id text COLLATE "C" NOT NULL,
@@ -30,4 +35,5 @@ export const rhythmTables = `
     started_at bigint NOT NULL,
     offset_ms bigint NOT NULL
   );
-`;
+`,
+};

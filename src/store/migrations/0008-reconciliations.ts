@@ -1,5 +1,10 @@
-/** In PostgreSQL's words, as the tables before. */
-export const reconciliationTable = `
+import type { SharedMigration } from './migration.ts';
+
+export const reconciliations: SharedMigration = {
+  version: 8,
+  name: 'reconciliations',
+  compatibleFrom: 1,
+  sql: `
   -- Who asks the publisher of a trigger what it sent, until when, and what came of it.
   CREATE TABLE sluice.reconciliations (
     flow_id text COLLATE "C" NOT NULL,
@@ -11,4 +16,5 @@ export const reconciliationTable = `
     state text,
     PRIMARY KEY (flow_id, trigger_key)
   ) /*sqlite: WITHOUT ROWID*/;
-`;
+`,
+};

@@ -1,5 +1,13 @@
-/** Deliveries that answer steps, in PostgreSQL's words. */
-export const signals = `
+import type { SharedMigration } from './migration.ts';
+
+/** Deliveries that answer steps. */
+export const signals: SharedMigration = {
+  version: 11,
+  name: 'signals',
+  // Earlier releases refuse the manifests that write any of it.
+  compatibleFrom: 1,
+  locks: ['steps', 'signals'],
+  sql: `
   -- Of a step that waits or waited for deliveries of a key: the digest names flow, step and key.
   ALTER TABLE sluice.steps ADD COLUMN awaited uuid;
   CREATE INDEX steps_awaited ON sluice.steps (awaited, signal_name) WHERE awaited IS NOT NULL;
@@ -18,4 +26,5 @@ export const signals = `
     PRIMARY KEY (digest, delivery_id)
   ) /*sqlite: WITHOUT ROWID*/;
   CREATE INDEX kept_signals_by_time ON sluice.kept_signals (came_at);
-`;
+`,
+};

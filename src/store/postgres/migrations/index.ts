@@ -1,43 +1,15 @@
+import { sharedMigrations } from '../../migrations/index.ts';
+import type { SharedMigration } from '../../migrations/migration.ts';
 import { initial } from './0001-initial.ts';
-import { order } from './0002-order.ts';
-import { sharedDeliveries } from './0003-delivery-shares.ts';
-import { coalescing } from './0004-coalescing.ts';
-import { rhythms } from './0005-rhythms.ts';
-import { consumersOfDeliveries } from './0006-consumers.ts';
-import { joinedDeliveries } from './0007-joined-deliveries.ts';
-import { reconciliations } from './0008-reconciliations.ts';
-import { slugs } from './0009-slugs.ts';
-import { heldShares } from './0010-held-shares.ts';
-import { signals } from './0011-signals.ts';
 
 /**
- * One step of the schema. Never changed once released: a database that has it will not run it again.
- *
- * The SQL names tables in the schema `sluice`, and what belongs to graphile-worker in `graphile_worker`; a database with
- * another schema gets the same with its names.
+ * One step of the schema. The SQL names tables in the schema `sluice`, and what belongs to graphile-worker in
+ * `graphile_worker`; a database with another schema gets the same with its names.
  */
-export interface Migration {
-  /** Grows from one to the next. */
-  readonly version: number;
-  readonly name: string;
-  /** The oldest version of the schema whose release still works on a database that has this one. */
-  readonly compatibleFrom: number;
-  /** Tables of earlier migrations that it changes: they are locked before anything else is done. */
-  readonly locks?: readonly string[];
-  readonly sql: string;
-}
+export type Migration = Omit<SharedMigration, 'ofPostgres' | 'ofSqlite'>;
 
-/** The schema's history in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
+/** The schema's history in order. */
 export const migrations: readonly Migration[] = [
   initial,
-  order,
-  sharedDeliveries,
-  coalescing,
-  rhythms,
-  consumersOfDeliveries,
-  joinedDeliveries,
-  reconciliations,
-  slugs,
-  heldShares,
-  signals,
+  ...sharedMigrations.map(({ sql, ofPostgres = '', ofSqlite, ...more }) => ({ ...more, sql: sql + ofPostgres })),
 ];

@@ -1,34 +1,17 @@
+import { toSqlite } from '../../migrations/0001-tables.ts';
+import { sharedMigrations } from '../../migrations/index.ts';
+import type { SharedMigration } from '../../migrations/migration.ts';
 import { initial } from './0001-initial.ts';
-import { order } from './0002-order.ts';
-import { sharedDeliveries } from './0003-delivery-shares.ts';
-import { coalescing } from './0004-coalescing.ts';
-import { rhythms } from './0005-rhythms.ts';
-import { consumersOfDeliveries } from './0006-consumers.ts';
-import { joinedDeliveries } from './0007-joined-deliveries.ts';
-import { reconciliations } from './0008-reconciliations.ts';
-import { slugs } from './0009-slugs.ts';
-import { heldShares } from './0010-held-shares.ts';
-import { signals } from './0011-signals.ts';
 
-/** One step of the schema. Never changed once released: a database that has it will not run it again. */
-export interface Migration {
-  /** Grows from one to the next. */
-  readonly version: number;
-  readonly name: string;
-  readonly sql: string;
-}
+/** One step of the schema. */
+export type Migration = Pick<SharedMigration, 'version' | 'name' | 'sql'>;
 
-/** The schema's history in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
+/** The schema's history in order. */
 export const migrations: readonly Migration[] = [
   initial,
-  order,
-  sharedDeliveries,
-  coalescing,
-  rhythms,
-  consumersOfDeliveries,
-  joinedDeliveries,
-  reconciliations,
-  slugs,
-  heldShares,
-  signals,
+  ...sharedMigrations.map(({ version, name, sql, ofSqlite = '' }) => ({
+    version,
+    name,
+    sql: toSqlite(sql) + ofSqlite,
+  })),
 ];

@@ -1,3 +1,0 @@
-import { reconciliationTable } from '../../migrations/0008-reconciliations.ts';
-
-export const reconciliations = { version: 8, name: 'reconciliations', compatibleFrom: 1, sql: reconciliationTable };
