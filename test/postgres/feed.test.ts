@@ -102,6 +102,7 @@ describe('what other replicas change', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const said: unknown[] = [];
     let isElsewhere = true;
+    const moves: string[] = [];
     const sql = {
       get: async () => ({ seen: '1' }),
       async all(text: string, values: unknown[]) {
@@ -113,6 +114,7 @@ describe('what other replicas change', () => {
     const applicationName = `listener-${randomUUID()}`;
     const feed = new Feed({
       ...{ url: inject('postgresUrl'), schema: 'elsewhere', applicationName, nameLock: applicationName },
+      onMoved: () => moves.push('moved'),
       read: (work) => work(sql),
     });
     onTestFinished(() => feed.close());
@@ -128,6 +130,7 @@ describe('what other replicas change', () => {
     expect(await listeners()).toEqual([former]);
     vi.advanceTimersByTime(5001);
     const [present] = await eventually(listeners, isAnother);
+    expect(moves).toEqual(['moved']);
     isElsewhere = false;
     const heard = said.length;
     await eventually(listeners, () => said.length > heard + 2);
@@ -135,6 +138,7 @@ describe('what other replicas change', () => {
     const again = said.length;
     await eventually(listeners, () => said.length > again + 2);
     expect(await listeners()).toEqual([present]);
+    expect(moves).toEqual(['moved']);
   });
 
   test('before the reader listened, but after the store was opened, is not missed', async () => {

@@ -223,6 +223,25 @@ describe('wake-ups', () => {
     await until(() => other.count() > before);
   });
 
+  test('come over other connections after they were made again', async () => {
+    const { schema, makeDue } = await twoStores();
+    const applicationName = `moved-${schema}`.slice(0, 50);
+    const wakeUps = new WakeUps({ url: inject('postgresUrl'), schema, applicationName });
+    const other = wakeableOf();
+    wakeUps.start(other);
+    onTestFinished(() => wakeUps.close());
+    await makeDue();
+    await other.woken;
+    const query = 'SELECT pid FROM pg_stat_activity WHERE application_name = $1';
+    const connections = async () => (await runSql(query, [`${applicationName}/jobs`])).map(({ pid }) => pid);
+    const former = await connections();
+    wakeUps.reconnect();
+    await eventually(connections, (pids) => pids.length > 0 && !pids.some((pid) => former.includes(pid)));
+    const before = other.count();
+    await makeDue();
+    await until(() => other.count() > before);
+  });
+
   test('begin as soon as the database is there', async () => {
     const { schema, makeDue } = await twoStores();
     const target = new URL(inject('postgresUrl'));

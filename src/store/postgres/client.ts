@@ -47,14 +47,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const connections = createConnections({ ...options, replica, isPooled: directUrl !== url });
   const nameLock = `sluice replica ${replica} of ${schema}`;
   const shared = { url: directUrl, schema, applicationName };
-  const changes = new Feed({ ...shared, nameLock, read: connections.read });
+  const wakeUps = new WakeUps({ ...shared, onLine: options.onEngineLine });
+  const changes = new Feed({ ...shared, nameLock, onMoved: () => wakeUps.reconnect(), read: connections.read });
   try {
     connections.countAs(await joinOthers(connections, changes));
   } catch (error) {
     await closeAll(connections, [changes]);
     throw error;
   }
-  const wakeUps = new WakeUps({ ...shared, onLine: options.onEngineLine });
   const members = membersOf(connections);
   let closing: Promise<void> | undefined;
   return {

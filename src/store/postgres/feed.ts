@@ -29,6 +29,8 @@ interface FeedOptions {
   readonly applicationName: string;
   /** The lock that only one process has which lives: see `takeName`. */
   readonly nameLock: string;
+  /** Its connection listened elsewhere: others that were made with it may too. */
+  readonly onMoved?: (() => void) | undefined;
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
 }
 
@@ -237,8 +239,10 @@ export class Feed implements StoreChanges {
   async #proveListener(listener: Direct, at: number): Promise<void> {
     // What it has heard comes before the answer.
     const answered = await listener.client.query(this.#listenText).catch(() => undefined);
-    const unheardMs = this.#unheardSince === undefined ? 0 : at - this.#unheardSince;
-    if (listener === this.#direct && (answered === undefined || unheardMs > UNHEARD_MS)) await listener.end();
+    const isElsewhere = this.#unheardSince !== undefined && at - this.#unheardSince > UNHEARD_MS;
+    if (listener !== this.#direct || (answered !== undefined && !isElsewhere)) return;
+    await listener.end();
+    if (isElsewhere) this.#options.onMoved?.();
   }
 
   #hear(notice: FlowChange | RunNotice): void {

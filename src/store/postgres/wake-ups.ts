@@ -88,6 +88,11 @@ export class WakeUps {
     if (!this.#closing.signal.aborted) this.#running ??= this.#supervise(wakeable);
   }
 
+  /** Has all connections made again. */
+  reconnect(): void {
+    this.#stop?.();
+  }
+
   /** Takes no further one, and resolves when the last is answered. */
   async close(): Promise<void> {
     this.#closing.abort();
