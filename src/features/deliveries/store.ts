@@ -23,10 +23,10 @@ interface RefusedQuery {
 
 interface RefusedCount {
   readonly count: number;
-  /** Milliseconds since the Unix epoch; null where there are none. */
-  readonly firstAt: number | null;
-  /** How many of them were delivered again and accepted. */
+  /** How many of them were delivered again and accepted, or were accepted themselves when they were. */
   readonly redelivered: number;
+  /** When the first of the others came, in milliseconds since the Unix epoch; null where there are none. */
+  readonly firstAt: number | null;
 }
 
 export const deliveriesStore = storePart({
@@ -39,10 +39,12 @@ export const deliveriesStore = storePart({
         const ofFlow = flowId === null ? sql`flow_id IS NULL` : sql`flow_id = ${flowId}`;
         const ofReason = reason === undefined ? sql`reason IS NOT NULL` : sql`reason = ${reason}`;
         const ofTrigger = triggerKey === null ? sql`true` : sql`newest.trigger_key = ${triggerKey}`;
+        const isDone = sql`coalesce(newest.redelivered_from, own.source) IS NOT NULL`;
         const counted = yield* port.get<RefusedCount>(sql`
-          SELECT count(*) AS count, min(received_at) AS "firstAt", count(own.source) AS redelivered
+          SELECT count(*) AS count, min(received_at) FILTER (WHERE NOT (${isDone})) AS "firstAt",
+            count(*) FILTER (WHERE ${isDone}) AS redelivered
           FROM (
-            SELECT id, trigger_key, received_at FROM sluice.deliveries
+            SELECT id, trigger_key, received_at, redelivered_from FROM sluice.deliveries
             WHERE ${ofFlow} AND ${ofReason} AND id >= ${firstIdAt(since)}
             ORDER BY id DESC LIMIT ${fixed(String(SEARCHED_ROWS))}
           ) AS newest

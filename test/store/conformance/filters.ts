@@ -133,11 +133,16 @@ export function filters({ test }: StoreUnderTest): void {
     expect(await store.accept(redelivery(7))).toMatchObject({ kind: 'accepted' });
     const count = (query: object) =>
       store.of(deliveriesStore).countRefused({ flowId, triggerKey: 'github', reason: undefined, since: 0, ...query });
-    expect(await count({ reason: 'signature_mismatch' })).toEqual({ count: 3, firstAt: T0 + 1, redelivered: 1 });
+    expect(await count({ reason: 'signature_mismatch' })).toEqual({ count: 3, firstAt: T0 + 2, redelivered: 1 });
     expect(await count({ triggerKey: null, reason: 'signature_mismatch' })).toMatchObject({ count: 4 });
-    expect(await count({})).toEqual({ count: 4, firstAt: T0 + 1, redelivered: 1 });
+    expect(await count({})).toEqual({ count: 4, firstAt: T0 + 2, redelivered: 1 });
     expect(await count({ flowId: null, triggerKey: null })).toEqual({ count: 1, firstAt: T0 + 6, redelivered: 0 });
     expect(await count({ reason: 'ip_denied' })).toEqual({ count: 0, firstAt: null, redelivered: 0 });
+    // By force: the gate still fails, and its record says so.
+    const forced = { id: id(8), receivedAt: T0 + 8, reason: refused.reason, rejected: true, redeliveredFrom: id(2) };
+    const given = { ...acceptanceOf(8), delivery: aDelivery(forced) };
+    expect(await store.accept(given)).toMatchObject({ kind: 'accepted' });
+    expect(await count({ reason: 'signature_mismatch' })).toEqual({ count: 4, firstAt: T0 + 3, redelivered: 3 });
   });
 }
 
