@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import type { Database } from 'better-sqlite3';
 import { createIdSource } from '../../src/model/ids.ts';
 import { holderOf, SOLE_OWNER, tokenOf } from '../../src/model/runtime-keys.ts';
+import { prepareAcceptanceRows } from '../../src/store/sqlite/acceptance.ts';
 import { type Job, prepareBatch } from '../../src/store/sqlite/batch.ts';
 import { openWriter, PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 import { keepLogBounded } from '../../src/store/sqlite/deliveries.ts';
@@ -106,10 +107,11 @@ function openRows(count?: (text: string, micros: number) => void) {
   const { db, close } = openWriter(file);
   if (count !== undefined) tellStatements(db, count);
   const indexes = openIndexes(db);
+  const state = { indexes, rows: prepareAcceptanceRows(db, indexes), held: UNBOUNDED };
   const runs = prepareRuns((name) => {
     const operation = operations[name];
     if (operation.thread === 'reader') return undefined;
-    return operation.prepare(db, { indexes, held: UNBOUNDED }) as (...args: never[]) => unknown;
+    return operation.prepare(db, state) as (...args: never[]) => unknown;
   });
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
   const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);

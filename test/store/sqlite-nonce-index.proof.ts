@@ -71,10 +71,10 @@ describe('the index of nonces', () => {
   test('is read ahead whole, in parts, once it is large', () => {
     const { claim, batch, indexed, db } = aLedger(50);
     for (let n = 0; n < 300; n += 1) batch([() => claim(`n${n}`)]);
-    const parts = [...warmIndexes(db, 299)];
+    const parts = [...warmIndexes(db, () => db, 299)];
     expect(parts.reduce((sum, entries) => sum + entries, 0)).toBe(indexed());
     expect(Math.max(...parts)).toBeLessThan(20);
-    expect([...warmIndexes(db, 300)]).toEqual([]);
+    expect([...warmIndexes(db, () => db, 300)]).toEqual([]);
   });
 
   test('finds what came after all older ones were indexed and purged, over a restart', () => {

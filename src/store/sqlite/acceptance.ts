@@ -114,14 +114,14 @@ function withGroups<Result>(db: Database, call: AcceptCall, decideIt: () => Resu
   return result;
 }
 
-/** What the writer has besides its database. */
+/** What the writer has besides its database; what is prepared here is prepared once for its connection. */
 export interface WriterState {
   readonly indexes: NameIndexes;
+  readonly rows: AcceptanceRows<AcceptCall>;
   readonly held: StoreOptions['held'];
 }
 
-function prepareAccept(db: Database, state: WriterState): (sent: SentAcceptance, body: Uint8Array) => AcceptResult {
-  const rows = prepareAcceptanceRows(db, state);
+function prepareAccept(db: Database, { rows }: WriterState): (sent: SentAcceptance, body: Uint8Array) => AcceptResult {
   return (sent, body) => {
     const call = callOf(sent, body);
     return withGroups(db, call, () => decideNow(accept(rows, call)));
@@ -130,13 +130,12 @@ function prepareAccept(db: Database, state: WriterState): (sent: SentAcceptance,
 
 function prepareHoldDelivery(
   db: Database,
-  state: WriterState,
+  { rows, held: bounds }: WriterState,
 ): (sent: SentAcceptance, body: Uint8Array) => HoldResult | 'full' {
-  const rows = prepareAcceptanceRows(db, state);
   return (sent, body) => {
     const call = callOf(sent, body);
     return withGroups(db, call, () =>
-      decideNow(hold(portOf(db), call, { held: heldOf(call), bounds: state.held, rowsOf: () => known(rows) })),
+      decideNow(hold(portOf(db), call, { held: heldOf(call), bounds, rowsOf: () => known(rows) })),
     );
   };
 }
@@ -148,9 +147,8 @@ function heldOf({ run: [row, , keys], body, nonce }: AcceptCall): Held {
 
 function prepareAcceptShared(
   db: Database,
-  state: WriterState,
+  { rows, held: bounds }: WriterState,
 ): (sent: SentShared, body: Uint8Array) => SharedResult | 'full' {
-  const rows = prepareAcceptanceRows(db, state);
   return (sent, body) => {
     const members = sent.map(([acceptance, start]): SharedCall<AcceptCall> => {
       const call = callOf(acceptance, body);
@@ -158,7 +156,7 @@ function prepareAcceptShared(
       return { call, start, isUnevaluated, ...(start === 'later' && { held: heldOf(call) }) };
     });
     const port = portOf(db);
-    return decideNow(acceptShared(members, { port, flows: rows, bounds: state.held, rowsOf: () => known(rows) }));
+    return decideNow(acceptShared(members, { port, flows: rows, bounds, rowsOf: () => known(rows) }));
   };
 }
 
@@ -177,7 +175,7 @@ function prepareFlowRows(db: Database): FlowRows {
   return { shareFlow: (flowId) => known(flowOf(flowId) ?? undefined) };
 }
 
-function prepareAcceptanceRows(db: Database, { indexes }: WriterState): AcceptanceRows<AcceptCall> {
+export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): AcceptanceRows<AcceptCall> {
   const triggerKeys = rememberInBatches(db, {
     tables: ['former_trigger_keys', 'nonce_headers'],
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],

@@ -2,6 +2,7 @@ import { StoreUnavailableError } from '../../errors.ts';
 import { inTurns } from '../../model/turns.ts';
 import { handlesOf } from '../part.ts';
 import type { Store } from '../store.ts';
+import { prepareAcceptanceRows } from './acceptance.ts';
 import { type Job, prepareBatch, type Settled } from './batch.ts';
 import { memberOf, UNBOUNDED } from './client.ts';
 import { openWriter } from './connection.ts';
@@ -20,11 +21,8 @@ export function openMemoryStore(): Store {
   const { db, close } = openWriter(inMemory);
   openPort(db, undefined);
   const indexes = openIndexes(db);
-  const prepare = (name: OperationName) => {
-    const operation = operations[name];
-    if (operation.thread === 'writer') return operation.prepare(db, { indexes, held: UNBOUNDED });
-    return operation.prepare(db);
-  };
+  const state = { indexes, rows: prepareAcceptanceRows(db, indexes), held: UNBOUNDED };
+  const prepare = (name: OperationName) => operations[name].prepare(db, state);
   const runs = Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
   // The last counter of a batch, as in a thread.
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });

@@ -60,12 +60,10 @@ interface IndexStep {
  */
 export class NonceIndex {
   /** Rows by hash; a list only where several have it, which is rare, because a list takes as much as all else. */
-  readonly #tail: Map<number, number | number[]>[] = Array.from({ length: buckets }, () => new Map());
+  readonly #tail: Map<number, number | number[]>[] = [];
   readonly #least: number;
   readonly #readIndex: Statement<[hash: number, before: number], number>;
-  readonly #readOldest: Statement<[], number | null>;
-  readonly #writeBucket: (bucket: number, round: Round) => number;
-  readonly #finish: (lastSeq: number) => void;
+  readonly #rounds: () => ReturnType<typeof prepareRounds>;
   #held = 0;
   #lastSeq: number;
   /** Rows before this one are in the index no more; what an earlier process cleared out is not known. */
@@ -92,12 +90,11 @@ export class NonceIndex {
         `SELECT seq FROM ${of.index} WHERE hash = +? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
       )
       .pluck();
-    const write = prepareWrite(db, of);
-    this.#readOldest = db.prepare<[], number | null>(`SELECT min(seq) FROM ${of.rows}`).pluck();
-    this.#writeBucket = (bucket, { lastSeq, clearsBelow }) =>
-      write(bucket, { entries: this.#entriesOf(bucket, lastSeq), clearsBelow });
-    const finish = db.prepare(`UPDATE ${of.index}_state SET indexed_to = ?`);
-    this.#finish = (lastSeq) => void finish.run(lastSeq);
+    let rounds: ReturnType<typeof prepareRounds> | undefined;
+    this.#rounds = () => {
+      rounds ??= prepareRounds(db, of);
+      return rounds;
+    };
   }
 
   /** The number of a new row, which is findable from now on. No number is given twice. */
@@ -150,7 +147,7 @@ export class NonceIndex {
   /** A round as soon as enough wait in memory; it goes at the pace of what comes, so that no batch does much more than others. */
   #startRound(): Round | undefined {
     if (this.#held < this.#least) return undefined;
-    const oldest = this.#readOldest.get() ?? undefined;
+    const oldest = this.#rounds().readOldest.get() ?? undefined;
     const alive = oldest === undefined ? 0 : this.#lastSeq - oldest + 1;
     if (this.#held < Math.min(alive * TAIL_PART, TAIL_SIZES.most)) return undefined;
     const isClearing = oldest !== undefined && oldest - this.#clearedBelow >= alive * CLEARED_PART;
@@ -160,8 +157,10 @@ export class NonceIndex {
   /** Indexes whole buckets until nothing is owed; yields the first bucket not done. */
   #index(round: Round): number {
     let { bucket } = round;
-    for (; bucket < buckets && round.owed > 0; bucket += 1) round.owed -= this.#writeBucket(bucket, round);
-    if (bucket === buckets) this.#finish(round.lastSeq);
+    for (; bucket < buckets && round.owed > 0; bucket += 1) {
+      round.owed -= this.#rounds().write(bucket, this.#entriesOf(bucket, round.lastSeq), round.clearsBelow);
+    }
+    if (bucket === buckets) this.#rounds().finish.run(round.lastSeq);
     return bucket;
   }
 
@@ -198,6 +197,7 @@ export class NonceIndex {
   }
 
   #hold(nonceHash: number, seq: number): void {
+    this.#tail[bucketOf(nonceHash)] ??= new Map();
     const tail = this.#tail[bucketOf(nonceHash)];
     const held = tail?.get(nonceHash);
     if (held === undefined) tail?.set(nonceHash, seq);
@@ -207,21 +207,19 @@ export class NonceIndex {
   }
 }
 
-/** An index of fewer nonces is in the system's cache after a few look-ups anyway. */
-const leastWarmed = 100_000;
-
 /**
  * Reads the whole indexes of nonces and event ids, a part with each step, so that the system has it in its cache: after a restart of the
  * machine each new nonce would else wait for the disk, in the writer's thread. Yields the number of entries read. With ten
- * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of this connection must be small.
+ * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of the connection that `open` yields must be small.
+ * An index of fewer nonces than `least` is in the system's cache after a few look-ups anyway.
  */
-export function* warmIndexes(db: Database, least = leastWarmed): Generator<number, void> {
+export function* warmIndexes(db: Database, open: () => Database, least = 100_000): Generator<number, void> {
   for (const { rows: table, index } of [NONCES, EVENTS]) {
     // Both in one SELECT would read every row.
     const span = `(SELECT max(seq) FROM ${table}) - (SELECT min(seq) FROM ${table})`;
     const rows = db.prepare<[], number>(`SELECT coalesce(${span}, 0)`).pluck().get() ?? 0;
     if (rows < least) continue;
-    const read = db
+    const read = open()
       .prepare<[number, number], number>(`SELECT count(*) FROM ${index} WHERE hash >= ? AND hash < ?`)
       .pluck();
     for (let bucket = 0; bucket < buckets; bucket += 1) {
@@ -245,20 +243,19 @@ function readState(db: Database, { rows, index }: Indexed): { indexedTo: number;
   return find.get() ?? { indexedTo: 0, newest: 0 };
 }
 
-interface BucketWrite extends Pick<Round, 'clearsBelow'> {
-  readonly entries: readonly [hash: number, seq: number][];
-}
-
-/** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
-function prepareWrite(db: Database, { index }: Indexed): (bucket: number, write: BucketWrite) => number {
+/** What rounds need, which no start waits for. */
+function prepareRounds(db: Database, { rows, index }: Indexed) {
   const insert = db.prepare(`INSERT OR IGNORE INTO ${index} (hash, seq) VALUES (?, ?)`);
-  const clear = db.prepare(`
-    DELETE FROM ${index}
-    WHERE hash >= ? AND hash < ? AND seq < ?`);
-  return (bucket, { entries, clearsBelow }) => {
-    if (clearsBelow !== undefined) clear.run(bucket * bucketSize, (bucket + 1) * bucketSize, clearsBelow);
-    for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
-    return entries.length;
+  const clear = db.prepare(`DELETE FROM ${index} WHERE hash >= ? AND hash < ? AND seq < ?`);
+  return {
+    readOldest: db.prepare<[], number | null>(`SELECT min(seq) FROM ${rows}`).pluck(),
+    finish: db.prepare(`UPDATE ${index}_state SET indexed_to = ?`),
+    /** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
+    write(bucket: number, entries: readonly [hash: number, seq: number][], clearsBelow: number | undefined): number {
+      if (clearsBelow !== undefined) clear.run(bucket * bucketSize, (bucket + 1) * bucketSize, clearsBelow);
+      for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
+      return entries.length;
+    },
   };
 }
 

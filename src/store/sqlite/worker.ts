@@ -1,5 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import type { Database } from 'better-sqlite3';
+import { prepareAcceptanceRows } from './acceptance.ts';
 import { type Job, prepareBatch, type Settled } from './batch.ts';
 import { damageOf, keepLogInMemory, openReader, openWriter, reasonOf, sqliteCode } from './connection.ts';
 import { keepLogBounded } from './deliveries.ts';
@@ -87,9 +88,10 @@ function openWriterService(path: string, options: StoreOptions): Service {
   const isAlone = path === inMemory;
   if (options.log.inMemory) keepLogInMemory(db);
   const indexes = openIndexes(db);
+  const state = { indexes, rows: prepareAcceptanceRows(db, indexes), held: options.held };
   const runs = prepareRuns((name) => {
     const operation = operations[name];
-    if (operation.thread === 'writer') return operation.prepare(db, { indexes, held: options.held });
+    if (operation.thread === 'writer') return operation.prepare(db, state);
     return isAlone || threadOf(name, options) === 'writer' ? operation.prepare(db) : undefined;
   });
   // The last counter of a batch, because it relies on the others' counts.
@@ -180,7 +182,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
     return settled.map((one): Settled => (one.isFulfilled ? one : { isFulfilled: false, error: damage }));
   };
   const queue = new CallQueue({ path, runs, runBatch, maxCalls: 1, maxBytes: 0 });
-  const stopWarming = warmCache(path);
+  const stopWarming = warmCache(db, path);
   return {
     take: (calls, bytes) => queue.take(calls, bytes),
     checkpoint() {
@@ -196,10 +198,13 @@ function openReaderService(path: string, options: StoreOptions): Service {
 }
 
 /** Reads the index of nonces ahead, between calls, on a connection whose cache does not grow by it. Yields how to stop. */
-function warmCache(path: string): () => void {
-  const { db, close } = openReader(path);
-  db.pragma('cache_size = -256');
-  const parts = warmIndexes(db);
+function warmCache(db: Database, path: string): () => void {
+  let own: ReturnType<typeof openReader> | undefined;
+  const parts = warmIndexes(db, () => {
+    own ??= openReader(path);
+    own.db.pragma('cache_size = -256');
+    return own.db;
+  });
   const next = () => {
     try {
       if (!parts.next().done) return void setImmediate(next);
@@ -210,7 +215,7 @@ function warmCache(path: string): () => void {
   };
   const stop = () => {
     parts.return();
-    if (db.open) close();
+    if (own?.db.open) own.close();
   };
   next();
   return stop;
