@@ -23,6 +23,10 @@ const PARTS_OF_PACKAGES = {
   '@opentelemetry/configuration': 'export {};',
   // @fastify/swagger writes YAML with it, where we answer JSON alone.
   yaml: 'export default {};',
+  // Reads a payload in a file of cron jobs; ours are given in code.
+  json5: 'export default {};',
+  // Read the definition of a diagnostic service that grpc could offer, which nothing here does.
+  '@grpc/proto-loader': 'export {};',
   // Calls a server of fastify without a socket, which only tests do.
   'light-my-request': 'export default {};',
   // The messages of zod in 60 languages, of which the service and its `z` speak one.
@@ -33,6 +37,9 @@ const PARTS_OF_PACKAGES = {
   '@opentelemetry/semantic-conventions/dist/trace/SemanticAttributes.cjs': 'module.exports = {};',
   '@opentelemetry/semantic-conventions/dist/resource/SemanticResourceAttributes.cjs': 'module.exports = {};',
 };
+
+/** A stack shows them. */
+const KEPT = { function: true, class: true };
 
 /** Resolved, as modules are: a worktree may share the folder of another. */
 const modules = realpathSync(join(root, 'node_modules'));
@@ -72,8 +79,7 @@ export async function bundle(work) {
     // A service that runs while this is built again loads its own parts: those of another build have other names.
     chunkFileNames: '[name]-[hash].js',
     minifyInternalExports: false,
-    // Functions and classes keep their names, which a stack shows.
-    minify: { mangle: { toplevel: false }, compress: { keepNames: { function: true, class: true } } },
+    minify: { mangle: { toplevel: true, keepNames: KEPT }, compress: { keepNames: KEPT } },
     comments: { legal: false, annotation: false, jsdoc: false },
   });
   await bundled.close();
