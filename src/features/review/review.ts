@@ -6,7 +6,7 @@ import type { EnforcementMode } from '../../model/manifest.ts';
 import type { KeyRole } from '../../store/store.ts';
 import { admissionTo, judgeByExpressions } from '../../webhooks/acceptance.ts';
 import { REASONS } from '../../webhooks/answers.ts';
-import { readContent, withContent } from '../../webhooks/content.ts';
+import { readContent, SIGNED_BEFORE, withContent } from '../../webhooks/content.ts';
 import { calledUrl, type SignatureSettings } from '../../webhooks/gates/signature.ts';
 import { fingerprintOf } from '../../webhooks/key-names.ts';
 import { allResults, dryRunGates, type Judgement, withUnasked } from '../../webhooks/pipeline.ts';
@@ -71,7 +71,10 @@ async function reviewDelivery(record: DeliveryRecord, services: ReviewServices):
   const { delivery, unjudgeable } = restored;
   if (unjudgeable !== null) return { gateResults, hints: [hintOf(unjudgeable)], signature: null };
   const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
-  return { gateResults, ...adviseOn(delivery, judgement, { trigger, settings: services.settings }) };
+  const advice = adviseOn(delivery, judgement, { trigger, settings: services.settings });
+  // It was found when the delivery came; what is stored of it is no longer decoded.
+  const found = record.detail?.endsWith(SIGNED_BEFORE) === true ? [SIGNED_BEFORE] : [];
+  return { gateResults, ...advice, hints: [...found, ...advice.hints] };
 }
 
 const NOWHERE = 'No trigger has this URL now. Check the last part of the URL, or deploy the flow.';

@@ -19,7 +19,6 @@ import { type DeliveryRecord, GATE_OUTCOMES } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, type SignedPayloadStrategy } from '../../model/manifest.ts';
 import { oncePer } from '../../model/once-per.ts';
 import { triggerMapKey } from '../../model/trigger-name.ts';
-import { SIGNED_BEFORE } from '../../webhooks/content.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../deliveries/service.ts';
 import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
@@ -433,8 +432,7 @@ async function mistakesIn(
   const name = triggerMapKey({ flowId, triggerKey });
   const last = known.get(name);
   if (last?.id === newest.id) return last.hints;
-  const [found] = (await reviewerOf(services).review(newest)).hints;
-  const mistake = newest.detail?.endsWith(SIGNED_BEFORE) === true ? SIGNED_BEFORE : found;
+  const [mistake] = (await reviewerOf(services).review(newest)).hints;
   const hints = mistake === undefined ? [] : [`The newest of them: ${mistake}`];
   known.set(name, { id: newest.id, hints });
   return hints;
