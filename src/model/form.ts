@@ -22,13 +22,12 @@ export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
 export function decodeForm(body: Buffer): FormField[] | undefined {
   const pairs = body.toString('latin1').split('&', MAX_FORM_FIELDS + 1);
   if (pairs.length > MAX_FORM_FIELDS) return undefined;
-  return pairs.filter((pair) => pair !== '').map(decodePair);
-}
-
-function decodePair(pair: string): FormField {
-  const separator = pair.indexOf('=');
-  if (separator === -1) return { name: decodeText(pair), value: '' };
-  return { name: decodeText(pair.slice(0, separator)), value: decodeText(pair.slice(separator + 1)) };
+  return pairs
+    .filter((pair) => pair !== '')
+    .map((pair) => {
+      const [name = '', ...value] = pair.split('=');
+      return { name: decodeText(name), value: decodeText(value.join('=')) };
+    });
 }
 
 function decodeText(text: string): string {
@@ -54,20 +53,20 @@ export function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-/**
- * Reads the parts of a `multipart/form-data` body, for signatures and expressions alike; undefined where it has more than a thousand.
- */
+/** The parts of a multipart body, for signatures and expressions alike; undefined where there are over a thousand. */
 export function readMultipart(body: Buffer, boundary: string): FormPart[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
   const found: FormPart[] = [];
-  let start = firstPart(body, delimiter);
-  for (let parts = 0; start !== -1; parts++) {
+  // The first boundary needs no line break in front when the body starts with it.
+  let at = body.subarray(0, delimiter.length - 2).equals(delimiter.subarray(2)) ? -2 : body.indexOf(delimiter);
+  for (let parts = 0; at !== -1; parts++) {
+    const start = at + delimiter.length;
     const end = body.indexOf(delimiter, start);
     if (end === -1 || body.toString('latin1', start, start + 2) === '--') break;
     if (parts === MAX_FORM_FIELDS) return undefined;
     const part = readPart(body.subarray(start, end));
     if (part !== undefined) found.push(part);
-    start = end + delimiter.length;
+    at = end;
   }
   return found;
 }
@@ -79,21 +78,21 @@ export function decodeMultipart(body: Buffer, boundary: string): FormField[] | u
     .map(({ name, bytes }) => ({ name, value: bytes.toString('latin1') }));
 }
 
-/** Where the first part begins: the first boundary needs no line break in front when the body starts with it. */
-function firstPart(body: Buffer, delimiter: Buffer): number {
-  if (body.subarray(0, delimiter.length - 2).equals(delimiter.subarray(2))) return delimiter.length - 2;
-  const at = body.indexOf(delimiter);
-  return at === -1 ? -1 : at + delimiter.length;
-}
+/** As RFC 2183 has them: a value is quoted, or has no space. */
+const PARAMETER = /;\s*([^\s=;"]+)=(?:"((?:\\"|[^"])*)"|([^\s;"]*))/g;
 
 function readPart(part: Buffer): FormPart | undefined {
   const headEnd = part.subarray(0, MAX_PART_HEAD_BYTES).indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
   const head = part.toString('latin1', 0, headEnd);
-  const name = /;\s*name="([^"]*)"/i.exec(head)?.[1];
+  const disposition = /^content-disposition:.*/im.exec(head)?.[0] ?? '';
+  const given = new Map<string, string>();
+  for (const [, key = '', quoted, bare = ''] of disposition.matchAll(PARAMETER))
+    given.set(key.toLowerCase(), quoted?.replaceAll('\\"', '"') ?? bare);
+  const name = given.get('name');
   if (name === undefined) return undefined;
-  const isFile = /;\s*filename\*?=/i.test(head);
-  const filename = isFile ? (/;\s*filename="([^"]*)"/i.exec(head)?.[1] ?? '') : undefined;
+  const coded = given.get('filename*')?.replace(/^.*'/, '').replaceAll('+', '%2B');
+  const filename = coded === undefined ? given.get('filename') : decodeText(coded);
   const type = /^content-type:[ \t]*(.*?)[ \t]*$/im.exec(head)?.[1];
   return { name, filename, type, bytes: part.subarray(headEnd + 4) };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { decodeForm, decodeMultipart } from '../../src/model/form.ts';
+import { decodeForm, decodeMultipart, readMultipart } from '../../src/model/form.ts';
 
 it('decodes what URLSearchParams writes, name for name and value for value', () => {
   fc.assert(
@@ -58,6 +58,18 @@ it('reads the text fields of a multipart body and leaves files out', () => {
     { name: 'token', value: 'abc\r\ndef' },
     { name: 'empty', value: '' },
   ]);
+});
+
+it.each([
+  ['quoted', 'name="a"; filename="x.txt"', 'a', 'x.txt'],
+  ['without quotes, as HttpClient of .NET does', 'name=a; filename=x.txt', 'a', 'x.txt'],
+  ['beside one in UTF-8, which counts', "name=a; filename=x.txt; filename*=utf-8''%C3%A4+.txt", 'a', 'Ã¤+.txt'],
+  ['with a quote', String.raw`name="a"; filename="\"x\".txt"`, 'a', '"x".txt'],
+  ['in front of the name, with a name in it', 'filename="; name=b"; Name="a"', 'a', '; name=b'],
+  ['for a text field', 'name=a', 'a', undefined],
+])('reads the name and the filename of a part: %s', (_what, parameters, name, filename) => {
+  const head = `Content-Type: text/plain; name="c"\r\nContent-Disposition: form-data; ${parameters}`;
+  expect(readMultipart(Buffer.from(`${part(head, '1')}--X--`), 'X')).toMatchObject([{ name, filename }]);
 });
 
 it('reads a multipart body behind a preamble', () => {
