@@ -1,4 +1,5 @@
 import { createHmac, generateKeyPairSync } from 'node:crypto';
+import { rootCertificates } from 'node:tls';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
@@ -57,6 +58,7 @@ describe('a public key is no secret', () => {
     ['a JSON Web Key', jwk],
     ['a JSON Web Key in hex', Buffer.from(jwk).toString('hex')],
     ['SPKI', der.toString('base64')],
+    ['a certificate behind its name, in base64', Buffer.from(`Zoë\n${rootCertificates[0]}`).toString('base64')],
     ['a key of SSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI a@b'],
     ['a key of Standard Webhooks', 'whpk_AAAA'],
   ])('%s', (_form, current) => {

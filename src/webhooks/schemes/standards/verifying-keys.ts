@@ -166,14 +166,14 @@ function derIn(text: string): KeyObject | undefined {
   const bare = text.replace(/\s/g, '');
   for (const encoding of ['base64', 'base64url', 'hex'] as const) {
     const key = decodeExactly(bare, encoding);
+    // All begin as a sequence, or are PEM behind other text. To refuse a secret takes OpenSSL longer than all else of its gate.
+    if (key === undefined || !(key[0] === 0x30 || key.includes('-----BEGIN'))) continue;
     // A private key first, for its public half would be read too: it is refused below.
     const read =
-      key === undefined
-        ? undefined
-        : (orUndefined(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
-          orUndefined(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
-          orUndefined(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })) ??
-          orUndefined(() => new X509Certificate(key).publicKey));
+      orUndefined(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
+      orUndefined(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
+      orUndefined(() => createPublicKey({ key, format: 'der', type: 'pkcs1' })) ??
+      orUndefined(() => new X509Certificate(key).publicKey);
     if (read !== undefined) return read;
   }
   return undefined;
