@@ -1,10 +1,10 @@
 import { createRequire } from 'node:module';
-import type { ErrorObject, ValidateFunction } from 'ajv';
+import type { Ajv, ErrorObject, ValidateFunction } from 'ajv';
 import { LRUCache } from 'lru-cache';
 import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Declared } from '../model/content.ts';
-import type { Json, JsonObject } from '../model/json.ts';
+import { isJsonObject, type Json, type JsonObject } from '../model/json.ts';
 import { metered, SchemaMeter, textOfMeaning } from './metered-schema.ts';
 
 /**
@@ -36,16 +36,11 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
   try {
     const meter = new SchemaMeter();
     const validate = compile(schema, meter);
-    const judge: BodySchema = {
-      text,
-      mistakesIn: (body, declared) => mistakesIn(body, declared, { validate, meter }),
-    };
+    const judge: BodySchema = { text, mistakesIn: (body, declared) => mistakesIn(body, declared, { validate, meter }) };
     compiled.set(text, judge);
     return judge;
   } catch (error) {
-    return {
-      error: `is not a usable JSON Schema: ${cut(error instanceof Error ? error.message : 'unknown')}`,
-    };
+    return { error: `is not a usable JSON Schema: ${cut(error instanceof Error ? error.message : 'unknown')}` };
   }
 }
 
@@ -53,7 +48,7 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
 export function parseBodySchema(text: string): BodySchema | { readonly error: string } {
   try {
     const schema: Json = JSON.parse(text);
-    if (typeof schema === 'object' && schema !== null && !isArray(schema)) return compileBodySchema(schema);
+    if (isJsonObject(schema)) return compileBodySchema(schema);
   } catch {
     // The message of the parser quotes the file.
   }
@@ -65,29 +60,15 @@ export function meaningOf(text: string): string {
   return textOfMeaning(JSON.parse(text));
 }
 
-function isArray(value: Json): value is readonly Json[] {
-  return Array.isArray(value);
-}
+/** What judges schemas, by whether they are of draft 07: to compile the schema of schemas takes longer than nearly any other. */
+const judges = new Map<boolean, Ajv>();
 
 function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
-  // Loaded for the first schema: most services have none.
-  const require = createRequire(import.meta.url);
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');
-  const { default: Ajv }: typeof import('ajv') = isDraft07 ? require('ajv') : require('ajv/dist/2020.js');
-  const { default: addFormats }: typeof import('ajv-formats') = require('ajv-formats');
-  const ajv = new Ajv({
-    strict: true,
-    strictTypes: false,
-    strictTuples: false,
-    strictRequired: false,
-    // A property that every object inherits is not one that the sender wrote.
-    ownProperties: true,
-    logger: false,
-    code: { regExp: meter.pattern },
-  });
-  addFormats.default(ajv, { mode: 'fast' });
-  meter.equip(ajv);
-  const validate = ajv.compile(metered(schema));
+  const judge = judges.get(isDraft07) ?? ajvOf(isDraft07, new SchemaMeter());
+  judges.set(isDraft07, judge);
+  judge.validateSchema(schema, true);
+  const validate = ajvOf(isDraft07, meter).compile(metered(schema));
   try {
     validate({});
   } catch (error) {
@@ -95,6 +76,27 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
     throw new Error('it has some thousand properties side by side, or refers to itself without end');
   }
   return validate;
+}
+
+function ajvOf(isDraft07: boolean, meter: SchemaMeter): Ajv {
+  // Loaded for the first schema: most services have none.
+  const require = createRequire(import.meta.url);
+  const { default: Ajv }: typeof import('ajv') = isDraft07 ? require('ajv') : require('ajv/dist/2020.js');
+  const { default: addFormats }: typeof import('ajv-formats') = require('ajv-formats');
+  const ajv = new Ajv({
+    strict: true,
+    strictTypes: false,
+    strictTuples: false,
+    strictRequired: false,
+    validateSchema: false,
+    // A property that every object inherits is not one that the sender wrote.
+    ownProperties: true,
+    logger: false,
+    code: { regExp: meter.pattern },
+  });
+  addFormats.default(ajv, { mode: 'fast' });
+  meter.equip(ajv);
+  return ajv;
 }
 
 function mistakesIn(
