@@ -7,7 +7,7 @@ import { readSettings } from '../../src/config/settings.ts';
 import { describeSettings, type SettingName } from '../../src/config/settings-schema.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { parseManifest } from '../../src/manifest/load.ts';
-import { bodySealer } from '../../src/store/sealed-body.ts';
+import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 
 const manifest = {
   id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10',
@@ -24,7 +24,7 @@ const manifest = {
   },
 };
 const SECRETS = { PUSH_KEY: 'canary-push', CALL_KEY: 'canary-call' };
-const sealers = { one: bodySealer('the store key of all'), another: bodySealer('the store key of one') };
+const sealers = { one: bodySealer(newKey()), another: bodySealer(newKey()) };
 const charge = defineHandler({
   type: 'Charge',
   inputs: z.unknown(),

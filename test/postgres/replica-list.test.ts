@@ -18,7 +18,7 @@ async function services(secrets: readonly (string | undefined)[]) {
   const apps = [];
   for (const [index, PUSH_KEY] of secrets.entries()) {
     const manifests = PUSH_KEY === undefined ? join(folder, 'none') : folder;
-    const shared = { databaseUrl, databaseSchema, manifests, storeKey: 'the store key of all of them' };
+    const shared = { databaseUrl, databaseSchema, manifests, storeKey: `sluice-key-${'7'.repeat(64)}` };
     const app = await buildApp({
       settings: { ...shared, replicaName: `replica-${index + 1}`, host: '127.0.0.1', port: 0, drainSeconds: 0 },
       environment: PUSH_KEY === undefined ? {} : { PUSH_KEY },

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import type { ActivityFault, ChainPlace } from '../../src/features/activity/chain.ts';
 import { activityStore } from '../../src/features/activity/store.ts';
-import { bodySealer } from '../../src/store/sealed-body.ts';
+import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import type { Store } from '../../src/store/store.ts';
 import { flowId, id, minute, T0 } from './samples.ts';
 
-const { chainKey } = bodySealer('the key of the store');
-const { chainKey: laterKey } = bodySealer('another key');
+const { chainKey } = bodySealer(newKey());
+const { chainKey: laterKey } = bodySealer(newKey());
 type Key = typeof chainKey | undefined;
 
 /** A database that is attacked between two uses. */

@@ -7,6 +7,7 @@ import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { aDelivery, id } from './samples.ts';
 
 const sealer = bodySealer('correct horse battery staple');
+const otherSealer = bodySealer('another key');
 const CANARY = Buffer.from('canary of a refused body');
 
 describe('a sealed body', () => {
@@ -27,7 +28,7 @@ describe('a sealed body', () => {
     const about = { deliveryId: 'a', bodyBytes: CANARY.byteLength };
     expect(sealer.open(sealed, { ...about, deliveryId: 'b' })).toBeUndefined();
     expect(sealer.open(sealed, { ...about, bodyBytes: CANARY.byteLength - 1 })).toBeUndefined();
-    expect(bodySealer('another key').open(sealed, about)).toBeUndefined();
+    expect(otherSealer.open(sealed, about)).toBeUndefined();
   });
 
   it('does not open once any bit of it is changed, whatever its size', () => {
@@ -72,7 +73,7 @@ describe('a store with sealed bodies', () => {
     expect(CANARY.equals((await sealed.findDelivery(id(1)))?.body ?? Buffer.alloc(0))).toBe(true);
   });
 
-  it.each([undefined, bodySealer('another key')])('shows no body that another key sealed', async (other) => {
+  it.each([undefined, otherSealer])('shows no body that another key sealed', async (other) => {
     const { plain, sealed } = await openStores();
     await sealed.recordDelivery(record(CANARY));
     const found = await withSealedBodies(plain, other).findDelivery(id(1));

@@ -1,11 +1,11 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { withSealedKeys } from '../../src/store/open-store.ts';
-import { bodySealer } from '../../src/store/sealed-body.ts';
+import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { LearnedKey } from '../../src/store/store.ts';
 import { flowId, T0 } from './samples.ts';
 
-const sealer = bodySealer('correct horse battery staple');
+const sealer = bodySealer(newKey());
 const SECRET = Buffer.from('b537207f20cbfa02357cf448134da559');
 const LEARNED: LearnedKey = { flowId, triggerKey: 'tasks', scheme: 'Asana', secret: SECRET, learnedAt: T0 };
 const textOf = (key: LearnedKey | undefined) => Buffer.from(key?.secret ?? []).toString();
@@ -39,7 +39,7 @@ it('shows a key that was learnt before there was a key to seal it with', async (
   expect((await sealed.listLearnedKeys()).map(textOf)).toEqual([SECRET.toString()]);
 });
 
-it.each([undefined, bodySealer('another key')])('shows no secret that another key sealed', async (wrong) => {
+it.each([undefined, bodySealer(newKey())])('shows no secret that another key sealed', async (wrong) => {
   const { plain, sealed } = await openStores();
   await sealed.learnKey(LEARNED);
   const found = { ...LEARNED, secret: null, sealedWith: sealer.keyId };

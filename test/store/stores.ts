@@ -1,10 +1,10 @@
 import { type OpenStoreOptions, openStore } from '../../src/store/open-store.ts';
-import { bodySealer } from '../../src/store/sealed-body.ts';
+import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import type { Store } from '../../src/store/store.ts';
 
 type Kind = Omit<Extract<OpenStoreOptions, { kind: 'sqlite' }>, 'path' | 'kind'>;
 
-const sealer = bodySealer('the key of the store under test');
+const sealer = bodySealer(newKey());
 const bounds = { maxRows: 100_000, maxBytes: 1e9 };
 const inDatabase: Kind = { log: { inMemory: false, ...bounds }, held: bounds };
 const inMemory: Kind = { log: { inMemory: true, ...bounds }, held: bounds };
