@@ -8,8 +8,13 @@ import { hashOfDigest } from '../../src/store/sqlite/nonce-index.ts';
 const LIFE_MS = 365 * DAY_MS;
 const NONCES_A_TRANSACTION = 100_000;
 
-/** Puts so many live, indexed nonces of one trigger into the database of a stopped service. Ten million take two minutes. */
-export function fillNonces(file: string, trigger: { flowId: string; triggerKey: string }, count: number): void {
+/** Puts so many live nonces of one trigger into the database of a stopped service. Ten million, indexed, take two minutes. */
+export function fillNonces(
+  file: string,
+  trigger: { flowId: string; triggerKey: string },
+  count: number,
+  { isIndexed = true } = {},
+): void {
   const db = new Database(file);
   db.pragma('synchronous = OFF');
   db.pragma('cache_size = -400000');
@@ -27,10 +32,11 @@ export function fillNonces(file: string, trigger: { flowId: string; triggerKey: 
     }
   });
   for (let left = count; left > 0; left -= NONCES_A_TRANSACTION) insertAll(Math.min(left, NONCES_A_TRANSACTION));
-  db.transaction(() => {
+  const index = db.transaction(() => {
     db.exec('INSERT INTO nonce_index (hash, seq) SELECT hash, seq FROM nonces ORDER BY hash, seq');
     db.exec('UPDATE nonce_index_state SET indexed_to = (SELECT max(seq) FROM nonces)');
-  })();
+  });
+  if (isIndexed) index();
   db.pragma('wal_checkpoint(TRUNCATE)');
   db.close();
 }

@@ -37,7 +37,8 @@ interface NonceRow {
 }
 
 function lostOf(db: Database, { deliveries, deploys }: Recording, at: number): string[] {
-  const isBefore = (told: { readonly at: number }) => told.at <= at;
+  const isBefore = (told: { readonly at: number; readonly removableFrom?: number }) =>
+    told.at <= at && at < (told.removableFrom ?? Number.POSITIVE_INFINITY);
   const column = (text: string) => new Set(db.prepare<[], string>(text).pluck().all());
   const runs = column('SELECT id FROM runs');
   const records = column('SELECT run_id FROM deliveries WHERE run_id IS NOT NULL');

@@ -1,9 +1,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
+import { fillNonces } from '../bench/fill-nonces.ts';
 import { chanceOf } from '../chance.ts';
-import { createWorkspace, getJson, noneInFlight, startService } from '../e2e/service.ts';
+import { createWorkspace, FLOW_ID, getJson, noneInFlight, startService, type Workspace } from '../e2e/service.ts';
+import { eventually } from '../eventually.ts';
 import { type Crash, crashesOf } from './crashes.ts';
 import { Disk } from './disk.ts';
 import { examine } from './examine.ts';
@@ -20,11 +23,17 @@ function newFolder(): string {
   return folder;
 }
 
-async function recorderOf(name: string, options: { swallowsFlushes?: boolean } = {}) {
-  const { swallowsFlushes = false } = options;
+interface RecorderOptions {
+  readonly swallowsFlushes?: boolean;
+  /** What its database has before the first delivery. */
+  readonly prepare?: (workspace: Workspace) => Promise<void>;
+}
+
+async function recorderOf(name: string, { swallowsFlushes = false, prepare }: RecorderOptions = {}) {
   const workspace = await createWorkspace();
   onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', manifestOf(1));
+  await prepare?.(workspace);
   const recorder = new Recorder(workspace, { scratch: newFolder(), chance: chanceOf(name), swallowsFlushes });
   onTestFinished(() => recorder.stop('SIGKILL'));
   return recorder;
@@ -67,6 +76,49 @@ async function recordLoad(): Promise<Recording> {
   await recorder.stop('SIGTERM');
   return recorder.finish();
 }
+
+const runsOf = ({ service }: Recorder) => getJson<{ id: string }[]>(`${service.url}/flows/api/runs?take=500`);
+
+/** What ended forty days ago is removed while new deliveries come. */
+async function recordRemoval(): Promise<Recording> {
+  const recorder = await recorderOf('removal');
+  await recorder.start();
+  await recorder.deliver({ count: 200, connections: 16 });
+  await noneInFlight(recorder.service);
+  const old = new Set((await runsOf(recorder)).map(({ id }) => id));
+  await recorder.stop('SIGTERM');
+  await recorder.startLater(40);
+  await recorder.deliver({ count: 200, connections: 8 });
+  await eventually(
+    () => runsOf(recorder),
+    (runs) => runs.every(({ id }) => !old.has(id)),
+  );
+  await recorder.deliver({ count: 20, connections: 1 });
+  await recorder.stop('SIGKILL');
+  return recorder.finish();
+}
+
+/** So many names wait in memory that the next ones begin a round of their index. */
+async function recordIndexing(): Promise<Recording> {
+  const prepare = async (workspace: Workspace) => {
+    const service = await startService(workspace, ENFORCE);
+    await service.stop('SIGTERM');
+    const file = join(workspace.folder, 'data/sluice.db');
+    fillNonces(file, { flowId: FLOW_ID, triggerKey: 'github' }, WAITING_NAMES, { isIndexed: false });
+  };
+  const recorder = await recorderOf('indexing', { prepare });
+  await recorder.start();
+  await recorder.deliver({ count: 200, connections: 16 });
+  await recorder.stop('SIGKILL');
+  const recording = recorder.finish();
+  const db = new Database(join(recording.folder, 'data/sluice.db'), { readonly: true });
+  expect(db.prepare('SELECT count(*) FROM nonce_index').pluck().get()).toBeGreaterThan(0);
+  db.close();
+  return recording;
+}
+
+/** The next begins a round: `TAIL_SIZES` of the index. */
+const WAITING_NAMES = 65_536;
 
 /** The journal is complete: replayed without a power cut it gives the files that the service left. */
 function expectComplete(recording: Recording): void {
@@ -134,6 +186,7 @@ function restartsOf({ entries }: Recording): number {
 }
 
 const FIRST_STARTS = Math.round(CRASHES / 4);
+const INDEXINGS = Math.round(CRASHES / 20);
 
 it(`loses nothing that it acknowledged at ${FIRST_STARTS} power cuts around a first start`, LIMIT, async () => {
   const recording = await recordFirstStart();
@@ -147,6 +200,16 @@ it(`loses nothing that it acknowledged at ${CRASHES - FIRST_STARTS} power cuts u
   // One for each of the two lives, and those after checkpoints.
   expect(restartsOf(recording)).toBeGreaterThan(2);
   expect(await lossesOf(recording, { name: 'load', count: CRASHES - FIRST_STARTS, starts: 4 })).toEqual([]);
+});
+
+it(`loses nothing that it acknowledged at ${FIRST_STARTS} power cuts while old runs are removed`, LIMIT, async () => {
+  const recording = await recordRemoval();
+  expect(await lossesOf(recording, { name: 'removal', count: FIRST_STARTS })).toEqual([]);
+});
+
+it(`loses nothing that it acknowledged at ${INDEXINGS} power cuts while nonces are indexed`, LIMIT, async () => {
+  const recording = await recordIndexing();
+  expect(await lossesOf(recording, { name: 'indexing', count: INDEXINGS })).toEqual([]);
 });
 
 it('sees that a service whose flushes do nothing loses deliveries', LIMIT, async () => {

@@ -2,6 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { DAY_MS } from '../../src/model/clock.ts';
 import type { Chance } from '../chance.ts';
 import { FLOW_ID, GITHUB_SECRET, githubManifest, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { type Snapshot, takeSnapshot } from './disk.ts';
@@ -12,6 +13,8 @@ export interface Acknowledged {
   readonly nonce: string;
   readonly runId: string;
   readonly at: number;
+  /** How long the journal was when it became old enough to be removed. */
+  removableFrom?: number;
 }
 
 /** A deploy with a 200, likewise. */
@@ -39,15 +42,19 @@ export function manifestOf(version: number): object {
   return { ...githubManifest({ steps }), version: String(version) };
 }
 
+const imported = (script: string) => `--import data:text/javascript,${encodeURIComponent(script)}`;
+
 /** A minute passes in a second, so that what the service does once a minute is done within a proof. */
-const QUICK_MINUTES = `data:text/javascript,${encodeURIComponent(
+const QUICK_MINUTES = imported(
   'const real = setInterval; globalThis.setInterval = (call, ms, ...rest) => real(call, ms === 60_000 ? 1000 : ms, ...rest);',
-)}`;
+);
+
+const clockAhead = (ms: number) => imported(`const { now } = Date; Date.now = () => now() + ${ms};`);
 
 export const ENFORCE = {
   SLUICE_ENFORCEMENT_MODE: 'Enforce',
   SLUICE_LOG_LEVEL: 'warn',
-  NODE_OPTIONS: `--import ${QUICK_MINUTES}`,
+  NODE_OPTIONS: QUICK_MINUTES,
 };
 
 /** A delivery as GitHub would send it. */
@@ -102,6 +109,13 @@ export class Recorder {
 
   async start(): Promise<void> {
     this.#service = await startService(this.#workspace, this.#environment);
+  }
+
+  /** All that was acknowledged may be removed from now on. */
+  async startLater(days: number): Promise<void> {
+    for (const delivery of this.#deliveries) delivery.removableFrom ??= this.#position();
+    const NODE_OPTIONS = `${QUICK_MINUTES} ${clockAhead(days * DAY_MS)}`;
+    this.#service = await startService(this.#workspace, { ...this.#environment, NODE_OPTIONS });
   }
 
   async stop(signal: NodeJS.Signals): Promise<void> {
