@@ -47,6 +47,20 @@ describeInBrowser('flows', () => {
     expect(await names()).toBe('shop,report,push');
   });
 
+  it('show what came in the last two hours', async () => {
+    const statuses = [await deliver(service().url), await deliver(service().url, { key: 'wrong' })];
+    expect(statuses).toEqual([200, 401]);
+    const page = await open('/flows/flows');
+    const headings = await page.getByRole('columnheader').allTextContents();
+    const row = page.getByRole('row', { name: /^push/ });
+    const cellOf = (heading: string) => row.getByRole('cell').nth(headings.indexOf(heading));
+    for (const [heading, shown] of [
+      ['Deliveries, 2 h', '2'],
+      ['Refused, 2 h', '1'],
+    ] as const)
+      await cellOf(heading).getByText(shown, { exact: true }).waitFor();
+  });
+
   it('show their graph, and addresses and commands that can be pasted as they are', async () => {
     const page = await open(`/flows/flows/${FLOW_ID}`);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);

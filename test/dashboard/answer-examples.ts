@@ -126,6 +126,7 @@ export const examples: Record<string, readonly Example[]> = {
     at('/runs/WAITING/signals/approve', 409),
   ],
   listFlows: list('/flows'),
+  flowStats: read('/flows/stats'),
   getFlow: flow(''),
   deployFlow: [
     at(`/flows/${ORDERS_ID}?dryRun=true`, 200, { body: { ...ORDERS, version: '1.3.0' } }),

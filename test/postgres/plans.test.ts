@@ -273,6 +273,8 @@ const questions: Question[] = [
   ['countRuns'],
   ['countEndedRuns', T0],
   ['deliveryStats', { since: T0 + 61_001 }],
+  ['deliveriesByFlow', { since: T0, flowIds: undefined }],
+  ['slowestByFlow', T0],
   ['countDeliveries', { since: T0, recentSince: T0 }],
   ['countUnevaluated', T0],
   ['countRefused', { flowId, triggerKey: 'github', reason: 'signature_mismatch', since: T0 }],

@@ -165,6 +165,8 @@ const questions: [name: string, ...unknown[]][] = [
   ['countChildren', id(10)],
   ['findIterations', { runId: id(10), loopKey: 'each', status: 'Failed', limit: 50 }],
   ['deliveryStats', { since: T0 + 1 }],
+  ['deliveriesByFlow', { since: T0, flowIds: undefined }],
+  ['slowestByFlow', T0],
   ['summariseDeliveries', { since: T0 }],
   ['summariseDeliveries', { since: T0, flowId }],
   ['countDeliveries', { since: T0, recentSince: T0 }],

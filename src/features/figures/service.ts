@@ -88,6 +88,23 @@ const deliveryStatsSchema = z.object({
   total: field.integer(),
 });
 
+const flowStatsSchema = z.array(
+  z
+    .object({
+      flowId: field.id(),
+      since: field
+        .time()
+        .describe('The figures are of what came since then: the last hours, rounded up to a whole hour.'),
+      deliveries: field.integer(),
+      rejected: field.integer().describe('Those of them that failed a gate or were refused.'),
+      p95DurationMs: z
+        .number()
+        .nullable()
+        .describe('Of 100 runs that started since then, 95 took no longer; null if none has ended.'),
+    })
+    .meta({ id: 'FlowStats' }),
+);
+
 const deliveryTimeseriesSchema = z.object({
   bucket: z.enum(BUCKETS),
   since: field.time(),
@@ -113,6 +130,7 @@ const deliveryTimeseriesSchema = z.object({
 export interface FigureAnswers {
   readonly RunBucket: z.output<typeof bucketSchema>;
   readonly DeliveryStats: z.output<typeof deliveryStatsSchema>;
+  readonly FlowStats: z.output<typeof flowStatsSchema>[number];
   readonly DeliveryTimes: z.output<typeof deliveryTimeseriesSchema>;
 }
 
@@ -121,6 +139,7 @@ const figureRoutes: ApiRoutes = (app, services) => {
   runStatsRoute(app, services);
   runTimeseriesRoute(app, services);
   deliveryStatsRoute(app, services);
+  flowStatsRoute(app, services);
   deliveryTimeseriesRoute(app, services);
 };
 
@@ -218,6 +237,39 @@ const deliveryStatsRoute: ApiRoutes = (app, services) => {
         counts: Object.fromEntries(inOrder.map((reason) => [reason, counts[reason]])),
         windowHours: query.hours,
       };
+    },
+  );
+};
+
+const flowStatsRoute: ApiRoutes = (app, services) => {
+  const { store, catalog, clock } = services;
+  app.get(
+    '/flows/api/flows/stats',
+    route('flows', {
+      operationId: 'flowStats',
+      limit: 'filtered',
+      summary: 'Deliveries, refusals and the duration of runs of each flow over the last hours',
+      query: z.strictObject({ hours: parameter.lookBackHours(), ...BUILT_IN }),
+      answer: flowStatsSchema,
+    }),
+    async (request) => {
+      const { hours, includeBuiltIn } = request.query;
+      const since = Math.ceil(clock.now() / HOUR_MS - hours) * HOUR_MS;
+      const own = store.of(figuresStore);
+      const [counted, slowest] = await Promise.all([
+        own.deliveriesByFlow({ since, flowIds: limitOf(request, services).flowIds }),
+        own.slowestByFlow(since),
+      ]);
+      const deliveries = new Map(counted.map((each) => [each.flowId, each]));
+      const sight = sightOf(request, services);
+      return catalog
+        .list()
+        .filter(({ record: { id } }) => sees(sight, id) && (includeBuiltIn || id !== ALERT_FLOW_ID))
+        .map(({ record: { id } }) => {
+          const { accepted, rejected } = deliveries.get(id) ?? { accepted: 0, rejected: 0 };
+          const figures = { deliveries: accepted + rejected, rejected, p95DurationMs: slowest.get(id) ?? null };
+          return { flowId: id, since: isoTime(since), ...figures };
+        });
     },
   );
 };

@@ -49,6 +49,13 @@ function* statsOf(
     ) AS counted GROUP BY reason, rejected`;
 }
 
+/** Of this flow. */
+export interface FlowDeliveries {
+  readonly flowId: string;
+  readonly accepted: number;
+  readonly rejected: number;
+}
+
 interface DurationRow {
   readonly at: number;
   readonly durationMs: number;
@@ -61,18 +68,20 @@ interface StatusRow {
   readonly count: number;
 }
 
-function byBucket<Row extends { readonly at: number }>(rows: readonly Row[]): Map<number, Row[]> {
-  const buckets = new Map<number, Row[]>();
+function groupBy<Key, Row>(rows: readonly Row[], keyOf: (row: Row) => Key): Map<Key, Row[]> {
+  const groups = new Map<Key, Row[]>();
   for (const row of rows) {
-    const own = buckets.get(row.at);
-    if (own === undefined) buckets.set(row.at, [row]);
+    const own = groups.get(keyOf(row));
+    if (own === undefined) groups.set(keyOf(row), [row]);
     else own.push(row);
   }
-  return buckets;
+  return groups;
 }
 
+const byBucket = <Row extends { readonly at: number }>(rows: readonly Row[]) => groupBy(rows, ({ at }) => at);
+
 /** Nearest rank over ordered durations and how often each occurred. */
-function percentile(durations: readonly DurationRow[], share: number): number | null {
+function percentile(durations: readonly Omit<DurationRow, 'at'>[], share: number): number | null {
   const rank = Math.ceil(durations.reduce((sum, { count }) => sum + count, 0) * share);
   let passed = 0;
   for (const { durationMs, count } of durations) {
@@ -272,6 +281,25 @@ export const figuresStore = storePart({
           sums[rejected ? 'rejected' : 'accepted'] += count;
         }
         return { counts, ...sums, total: sums.accepted + sums.rejected };
+      },
+    },
+    /** Of each flow that had deliveries in the hour of then or later, of these alone where they are given. */
+    deliveriesByFlow: {
+      access: 'log',
+      *decide(port: Port, { since, flowIds }: FirstQuery): Decision<FlowDeliveries[]> {
+        return yield* port.all<FlowDeliveries>(sql`
+          SELECT flow_id AS "flowId", ${accepted} FROM sluice.delivery_hours
+          ${where([sql`hour >= ${hourOf(since)}`, sql`flow_id <> ${''}`, filter.among('flow_id', flowIds)])} GROUP BY 1`);
+      },
+    },
+    /** The 95th percentile of how long runs took that started in the hour of then or later, in milliseconds, by flow. */
+    slowestByFlow: {
+      access: 'read',
+      *decide(port: Port, since: number): Decision<ReadonlyMap<string, number | null>> {
+        const rows = yield* port.all<Omit<DurationRow, 'at'> & { readonly flowId: string }>(sql`
+          SELECT flow_id AS "flowId", duration_ms AS "durationMs", sum(count) AS count FROM sluice.run_durations
+          WHERE hour >= ${hourOf(since)} AND flow_id <> ${''} GROUP BY 1, 2 HAVING sum(count) > 0 ORDER BY 1, 2`);
+        return new Map([...groupBy(rows, ({ flowId }) => flowId)].map(([id, own]) => [id, percentile(own, 0.95)]));
       },
     },
     /**

@@ -8,8 +8,13 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import { shownAt } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
+import type { FigureAnswers } from '../figures/service.ts';
 
-const COLUMNS: readonly Column<Api['Flow']>[] = [
+type Figures = FigureAnswers['FlowStats'];
+/** Its figures are undefined while they are not known. */
+type Row = Api['Flow'] & { readonly recent: Figures | undefined };
+
+const COLUMNS: readonly Column<Row>[] = [
   { name: 'Flow', cell: ({ name }) => name, sortBy: ({ name }) => name },
   {
     name: 'State',
@@ -18,8 +23,29 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
   },
   { name: 'Triggers', cell: TriggersCell, isMinor: true },
   {
+    name: 'Deliveries, 2 h',
+    cell: ({ recent }) => <Count number={recent?.deliveries} />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ recent }) => recent?.deliveries ?? 0,
+  },
+  {
+    name: 'Refused, 2 h',
+    cell: ({ recent }) => <Count number={recent?.rejected} isBad />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ recent }) => recent?.rejected ?? 0,
+  },
+  {
+    name: 'p95, 2 h',
+    cell: ({ recent }) => <Slowest ms={recent?.p95DurationMs ?? null} />,
+    align: 'end',
+    isMinor: true,
+    sortBy: ({ recent }) => recent?.p95DurationMs ?? 0,
+  },
+  {
     name: 'In flight',
-    cell: ({ runs }) => <RunCount number={runs.running} />,
+    cell: ({ runs }) => <Count number={runs.running} />,
     align: 'end',
     isMinor: true,
     sortBy: ({ runs }) => runs.running,
@@ -33,7 +59,7 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
   },
   {
     name: 'Failed, 24 h',
-    cell: ({ runs }) => <RunCount number={runs.failed} isBad />,
+    cell: ({ runs }) => <Count number={runs.failed} isBad />,
     align: 'end',
     sortBy: ({ runs }) => runs.failed,
   },
@@ -50,6 +76,7 @@ const COLUMNS: readonly Column<Api['Flow']>[] = [
 /** Every deployed flow. */
 export function FlowsPage() {
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS, { refreshOn: ['run.started', 'run.completed'] });
+  const recent = useResource<readonly Figures[]>('/flows/stats?hours=2');
   const [query, changeQuery] = useQuery();
   const isAll = query.get('builtIn') === 'true';
   const shown = flows.data?.filter(({ builtIn }) => isAll || !builtIn);
@@ -77,7 +104,9 @@ export function FlowsPage() {
         <Loaded of={flows} lines={6}>
           {() => (
             <FlowTable
-              flows={(shown ?? []).filter((flow) => flowMatches(flow, wanted))}
+              flows={(shown ?? [])
+                .filter((flow) => flowMatches(flow, wanted))
+                .map((flow) => ({ ...flow, recent: recent.data?.find(({ flowId }) => flowId === flow.id) }))}
               isFiltered={wanted.trim() !== ''}
             />
           )}
@@ -87,7 +116,7 @@ export function FlowsPage() {
   );
 }
 
-function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFiltered: boolean }) {
+function FlowTable({ flows, isFiltered }: { flows: readonly Row[]; isFiltered: boolean }) {
   if (flows.length === 0) {
     return isFiltered ? (
       <NoMatch what="flows" path="/flows/flows" />
@@ -115,9 +144,15 @@ function VersionCell({ version, revision }: Api['Flow']) {
   return `${version}, revision ${revision}`;
 }
 
-function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
+function Count({ number, isBad = false }: { number: number | undefined; isBad?: boolean }) {
+  if (number === undefined) return <span class="muted">–</span>;
   const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
   return <span class={tone}>{format.count(number)}</span>;
+}
+
+function Slowest({ ms }: { ms: number | null }) {
+  if (ms === null) return <span class="muted">–</span>;
+  return <span title="Of 100 runs, 95 took no longer">{format.duration(ms)}</span>;
 }
 
 /** The share of successful runs among those that succeeded or failed; null if there were none. */

@@ -51,6 +51,24 @@ describe('deliveries over time', () => {
   });
 });
 
+describe('figures of each flow', () => {
+  it('are deliveries and refusals of the last hours, rounded up to a whole hour', async () => {
+    const ofOrders = { flowId: ORDERS_ID, p95DurationMs: null };
+    const [since, before] = ['2026-11-21T13:00:00.000Z', '2026-11-21T12:00:00.000Z'];
+    dashboard.clock.advance(1);
+    expect(await get('/flows/api/flows/stats?hours=1')).toEqual([
+      { ...ofOrders, since, deliveries: 1, rejected: 0 },
+      { ...ofOrders, flowId: HOOK_ONLY_ID, since, deliveries: 0, rejected: 0 },
+    ]);
+    expect(await get('/flows/api/flows/stats?hours=2')).toContainEqual({
+      ...ofOrders,
+      since: before,
+      deliveries: 3,
+      rejected: 1,
+    });
+  });
+});
+
 describe('a preview of a schedule', () => {
   it.each([
     ['cronExpression=0 9 * * *', 'UTC', ['2026-11-22T09:00:00.000Z', '2026-11-23T09:00:00.000Z']],

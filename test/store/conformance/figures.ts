@@ -117,6 +117,35 @@ export function figures({ test }: StoreUnderTest): void {
       ).toEqual([alone]);
     });
 
+    test('yield deliveries and the duration of runs by flow, since the hour of a time', async (store) => {
+      const ended = (n: number, took: number, more: object = {}) =>
+        aRun({ id: id(n), startedAt: T0 + minute, status: 'Succeeded', completedAt: T0 + minute + took, ...more });
+      for (const [n, took] of [10, 20, 1249].entries()) await store.accept({ run: ended(10 + n, took) });
+      await store.accept({ run: ended(20, 5, { flowId: other }) });
+      await store.accept({ run: ended(21, 9000, { startedAt: T0 - hour }) });
+      const deliver = (n: number, more: Parameters<typeof aDelivery>[0]) =>
+        store.recordDelivery(aDelivery({ id: id(n), receivedAt: T0, runId: null, ...more }));
+      await deliver(1, { receivedAt: T0 - 1 });
+      await deliver(2, {});
+      await deliver(3, { receivedAt: T0 + hour, rejected: true });
+      await deliver(4, { flowId: other });
+      await deliver(5, { flowId: null, triggerKey: null });
+      const own = store.of(figuresStore);
+      const ofBoth = [
+        { flowId, accepted: 1, rejected: 1 },
+        { flowId: other, accepted: 1, rejected: 0 },
+      ];
+      const counted = await own.deliveriesByFlow({ since: T0 + minute, flowIds: undefined });
+      expect(counted.toSorted((a, b) => b.rejected - a.rejected)).toEqual(ofBoth);
+      expect(await own.deliveriesByFlow({ since: T0, flowIds: [other] })).toEqual(ofBoth.slice(1));
+      expect([...(await own.slowestByFlow(T0 + minute))].sort()).toEqual(
+        [
+          [flowId, 1200],
+          [other, 5],
+        ].sort(),
+      );
+    });
+
     test('count runs by status as they start, end, are tried again and are deleted', async (store) => {
       const runId = await startRun(store, graphOf({ only: [] }));
       await store.accept({ run: aRun({ id: id(101), flowId: other, status: 'Succeeded', completedAt: T0 }) });
