@@ -1,7 +1,9 @@
 import { readable } from '../model/error-kind.ts';
 import { type Json, parseJson } from '../model/json.ts';
+import { messageOf } from './handler-result.ts';
 import type { HandlerResult, StepCall, StepHandler } from './handlers/handler.ts';
 import { checkedResult } from './run-handler.ts';
+import { StepFailure } from './step-failure.ts';
 
 /**
  * A handler of the operator's, held to what a step relies on: what it yields is read once and copied, so that nothing the
@@ -18,20 +20,16 @@ export function operatorHandler(handler: StepHandler): StepHandler {
     run(context) {
       try {
         const given: unknown = handler.run(context);
-        return isThenable(given) ? settled(given) : resultOf(given);
+        return isThenable(given) ? Promise.resolve(given).then(resultOf, rethrow) : resultOf(given);
       } catch (error) {
-        throw readable(error);
+        return rethrow(error);
       }
     },
   };
 }
 
-async function settled(given: PromiseLike<unknown>): Promise<HandlerResult> {
-  try {
-    return resultOf(await given);
-  } catch (error) {
-    throw readable(error);
-  }
+function rethrow(error: unknown): never {
+  throw readable(error);
 }
 
 /** A promise of a library is one too. */
@@ -39,18 +37,20 @@ function isThenable(given: unknown): given is PromiseLike<unknown> {
   return typeof given === 'object' && given !== null && 'then' in given && typeof given.then === 'function';
 }
 
+/** What cannot be read fails for good: the handler has done its work, and is not called again for it. */
 function resultOf(given: unknown): HandlerResult {
-  const { kind, output, code, message, retryable, retryAfterMs, until, signalName, state } = Object(given);
-  const told = { code: String(code), message: String(message), retryable };
-  const asked = retryAfterMs === undefined ? {} : { retryAfterMs: Number(retryAfterMs) };
-  const wait = { until, signalName, state };
-  const result = checkedResult({
-    kind,
-    ...(kind === 'failed' ? { ...told, ...asked, output } : kind === 'waiting' ? wait : { output }),
-  });
-  if (result.kind === 'waiting')
-    return result.state === undefined ? result : { ...result, state: copyOf(result.state) };
-  return result.output === undefined ? result : { ...result, output: copyOf(result.output) };
+  try {
+    const { kind, output, code, message, retryable, retryAfterMs, until, signalName, state } = Object(given);
+    const told = { code: String(code), message: String(message), retryable };
+    const asked = retryAfterMs === undefined ? {} : { retryAfterMs: Number(retryAfterMs) };
+    const more = kind === 'failed' ? { ...told, ...asked, output } : { output };
+    const result = checkedResult({ kind, ...(kind === 'waiting' ? { until, signalName, state } : more) });
+    const name = result.kind === 'waiting' ? 'state' : 'output';
+    const kept: Json | undefined = Reflect.get(result, name);
+    return kept === undefined ? result : { ...result, [name]: copyOf(kept) };
+  } catch (error) {
+    throw error instanceof StepFailure ? error : new StepFailure('handler_error', messageOf(error));
+  }
 }
 
 function copyOf(value: Json): Json {

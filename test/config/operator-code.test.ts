@@ -92,10 +92,12 @@ describe("a handler's result", () => {
     expect(() => JSON.stringify(ran)).not.toThrow();
   });
 
-  it('counts as an attempt of the step', async () => {
-    const given = { handler: own(() => getter('kind')), step: { retry } };
-    expect((await tryStep(given)).ran?.result).toMatchObject({ error: { code: 'handler_error' } });
-    expect((await tryStep({ ...given, claim: { attempt: 3 } })).ran?.result).toMatchObject({ kind: 'failed' });
+  it('that cannot be read is not asked for again: the handler has done its work', async () => {
+    for (const run of [() => getter('kind'), async () => ({ kind: 'succeeded', output: getter('a', {}) })])
+      expect((await tryStep({ handler: own(run), step: { retry } })).ran?.result).toMatchObject({
+        kind: 'failed',
+        error: { code: 'handler_error', retryable: false },
+      });
   });
 
   it.each<[string, Partial<StepHandler>]>([
