@@ -152,7 +152,7 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
 
 /** What these steps get is stored as it is: the run of another flow, the name of a signal. */
 const STORED_INPUTS: ReadonlySet<string> = new Set([RUN_FLOW, 'WaitForSignal']);
-const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w./-]+)(.*)$/is;
+const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w./-]+)/is;
 
 /** References inside longer texts: those that nothing reads, and those where they would be stored. */
 function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInputs: readonly string[]): Problem[] {
@@ -162,9 +162,10 @@ function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInpu
       problems.push(errorAt([...path, ...at], `has secret(), and a ${type} step stores what it is given`));
     }
     const isRead = isSecretInput(at, secretInputs);
-    const [, before, reference, after] = BURIED.exec(isRead && !hasPlaceholder(text) ? text : '') ?? [];
+    const plain = text.replace(/\$\{[^}]*\}/g, (placeholder) => 'x'.repeat(placeholder.length));
+    const [, { length } = '', reference] = BURIED.exec(isRead ? plain : '') ?? [];
     if (reference !== undefined) {
-      const right = `${before}\${secret('${reference}')}${after}`;
+      const right = `${text.slice(0, length)}\${secret('${reference}')}${text.slice(length + reference.length)}`;
       problems.push(errorAt([...path, ...at], `would be sent as it stands; write ${right}`));
     }
     return text;

@@ -28,6 +28,7 @@ describe('a reference inside a longer text', () => {
     ['Bearer env:API_TOKEN', "Bearer ${secret('env:API_TOKEN')}"],
     ['key=env:API_TOKEN;v=1', "key=${secret('env:API_TOKEN')};v=1"],
     ['Token file:keys/api.txt', "Token ${secret('file:keys/api.txt')}"],
+    ['${trigger.key} env:API_TOKEN ${run.id}', "${trigger.key} ${secret('env:API_TOKEN')} ${run.id}"],
   ])('that would be sent as it stands is an error that says what to write: %s', (text, right) => {
     expect(issuesOfStep(sent(text)).join()).toContain(
       `error flow.json steps.call.inputs.headers.authorization: would be`,
