@@ -15,10 +15,7 @@ const MAX_PART_HEAD_BYTES = 4096;
 
 export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
 
-/**
- * Decodes an `application/x-www-form-urlencoded` body, for signatures and expressions alike; undefined where it has more
- * than a thousand fields.
- */
+/** The fields of an urlencoded form, for signatures and expressions alike; undefined where there are over a thousand. */
 export function decodeForm(body: Buffer): FormField[] | undefined {
   const pairs = body.toString('latin1').split('&', MAX_FORM_FIELDS + 1);
   if (pairs.length > MAX_FORM_FIELDS) return undefined;
@@ -87,8 +84,11 @@ function readPart(part: Buffer): FormPart | undefined {
   const head = part.toString('latin1', 0, headEnd);
   const disposition = /^content-disposition:.*/im.exec(head)?.[0] ?? '';
   const given = new Map<string, string>();
-  for (const [, key = '', quoted, bare = ''] of disposition.matchAll(PARAMETER))
+  for (const [, key = '', quoted, bare = ''] of disposition.matchAll(PARAMETER)) {
+    // Nobody sends one twice, or so many: a head full of them would cost a hundred times what it does.
+    if (given.has(key.toLowerCase()) || given.size === 8) break;
     given.set(key.toLowerCase(), quoted?.replaceAll('\\"', '"') ?? bare);
+  }
   const name = given.get('name');
   if (name === undefined) return undefined;
   const coded = given.get('filename*')?.replace(/^.*'/, '').replaceAll('+', '%2B');
