@@ -79,6 +79,9 @@ export function isLarge(graph: WiredGraph): boolean {
   return known;
 }
 
+/** Whether a graph has one step. */
+export const isAlone = (graph: WiredGraph): boolean => Object.keys(graph).length === 1;
+
 /** Asks for the states of steps; `yield*` gives the answer. */
 type AskStates<Asked> = (stepKeys: readonly string[]) => {
   [Symbol.iterator](): Iterator<Asked, StepStates, unknown>;

@@ -1,6 +1,6 @@
 import type { Json } from '../../model/json.ts';
-import type { RunStatus } from '../../model/manifest.ts';
-import { isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
+import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import { isAlone, isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
@@ -40,7 +40,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
     if (isRunning && stop !== null)
       progress.end = yield* closeRun(rows, { run: { runId, flowId, startedAt }, stop, at });
     else if (result.kind === 'retry') progress.dispatched.push(outcome.stepKey);
-    else if (isRunning) yield* planScope(progress, parseRuntimeKey(outcome.stepKey));
+    else if (isRunning) yield* planScope(progress, { ...parseRuntimeKey(outcome.stepKey), status: ENDED_AS[result.kind] });
   }
 
   const { dispatched, leased, skipped, loops, end } = progress;
@@ -136,23 +136,28 @@ function* graphIn({ rows, flowId, revision }: Progress, scope: string): Decision
   return graph;
 }
 
-/** A scope, and the key in its graph of the step that has ended there; absent where the scope begins. */
+/** A scope, the key in its graph of the step that has ended there, and how; absent where the scope begins. */
 interface ChangedScope {
   readonly scope: string;
   readonly localKey?: string;
+  readonly status?: StepStatus;
 }
+
+const ENDED_AS = { succeeded: 'Succeeded', failed: 'Failed', skipped: 'Skipped' } as const;
 
 /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
 function* planScope(
   progress: Progress,
-  { scope, localKey: ended }: ChangedScope,
+  { scope, localKey: ended, status }: ChangedScope,
   asked?: ReturnType<RunRows['statesIn']>,
 ): Decision<void> {
   const { rows, runId, at } = progress;
   const graph = yield* graphIn(progress, scope);
   const isLocal = scope === '' && ended !== undefined && isLarge(graph);
   const local = isLocal ? yield* planLocally(progress, graph, ended) : undefined;
-  const plan = local ?? planNext(graph, yield* asked ?? rows.statesIn(runId, scope, graph));
+  // The only step of its scope is all that there is to know.
+  const only = ended !== undefined && status !== undefined && isAlone(graph) ? new Map([[ended, status]]) : undefined;
+  const plan = local ?? planNext(graph, only ?? (yield* asked ?? rows.statesIn(runId, scope, graph)));
   const typeOf = (stepKey: string) => graph[stepKey]?.type;
   for (const localKey of plan.start) {
     yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
@@ -246,5 +251,5 @@ function* endLoop(progress: Progress, loopKey: string, loop: LoopRow): Decision<
   const status = error === null ? 'Succeeded' : 'Failed';
   rows.endLoop({ runId, stepKey: loopKey, status, output, error, at });
   progress.loops.push({ stepKey: loopKey, status, error });
-  yield* planScope(progress, parseRuntimeKey(loopKey));
+  yield* planScope(progress, { ...parseRuntimeKey(loopKey), status });
 }
