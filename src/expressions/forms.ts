@@ -5,6 +5,7 @@ import type { Json } from '../model/json.ts';
 /** What a form says, or why that cannot be told. */
 type ReadForm = { readonly value: Json } | { readonly error: string };
 
+const CUT = { error: 'the form has no end: it is cut, or its lines do not end with CR LF' };
 const TOO_MANY = { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
 
 /** The fields of an urlencoded form, in the charset that the content type names. */
@@ -26,7 +27,7 @@ const MAX_FILE_BYTES = 1024 * 1024;
 /** The text fields of a multipart form, as the signature reads them, and its files. */
 export function multipartFields(body: Buffer, boundary: string): ReadForm {
   const parts = readMultipart(body, boundary);
-  if (parts === undefined) return TOO_MANY;
+  if (parts === undefined) return body.includes(`\r\n--${boundary}--`, 0, 'latin1') ? TOO_MANY : CUT;
   let left = MAX_FILE_BYTES;
   const pairs = parts.map(({ name, filename, type, bytes }): [string, Json] => {
     const read = filename === undefined ? textReader(charsetOf(type) ?? 'utf-8') : undefined;

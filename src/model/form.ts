@@ -50,7 +50,7 @@ export function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-/** The parts of a multipart body, for signatures and expressions alike; undefined where there are over a thousand. */
+/** The parts of a multipart body, for signatures and expressions alike; undefined where there are over a thousand, or its end is missing. */
 export function readMultipart(body: Buffer, boundary: string): FormPart[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
   const found: FormPart[] = [];
@@ -59,13 +59,13 @@ export function readMultipart(body: Buffer, boundary: string): FormPart[] | unde
   for (let parts = 0; at !== -1; parts++) {
     const start = at + delimiter.length;
     const end = body.indexOf(delimiter, start);
-    if (end === -1 || body.toString('latin1', start, start + 2) === '--') break;
-    if (parts === MAX_FORM_FIELDS) return undefined;
+    if (start + 2 >= body.length || body.toString('latin1', start, start + 2) === '--') return found;
+    if (end === -1 || parts === MAX_FORM_FIELDS) return undefined;
     const part = readPart(body.subarray(start, end));
     if (part !== undefined) found.push(part);
     at = end;
   }
-  return found;
+  return undefined;
 }
 
 /** Its text fields; undefined as above. */

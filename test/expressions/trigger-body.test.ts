@@ -104,6 +104,16 @@ describe('parseBody', () => {
     expect(Object.keys(value)).toEqual(['__proto__', 'constructor']);
   });
 
+  it.each([
+    ['cut in a part', `${part('name="a"', '1')}--X\r\nContent-Disp`],
+    ['cut behind a part', part('name="a"', '1')],
+    ['with lines that end with LF alone', `${part('name="a"', '1')}--X--\n`.replaceAll('\r', '')],
+  ])('does not take a multipart form for an empty one: %s', (_what, body) => {
+    expect(parseBody(Buffer.from(body), { contentType: MULTIPART })).toEqual({
+      error: 'the form has no end: it is cut, or its lines do not end with CR LF',
+    });
+  });
+
   it('refuses a multipart form of more than a thousand parts', () => {
     expect(read(part('name="a"', '').repeat(1001))).toEqual({ error: 'the form has more than 1000 fields' });
   });

@@ -93,7 +93,8 @@ it('ends on any bytes and any boundary', () => {
     fc.property(
       fc.array(pieces).map((list) => list.join('')),
       (body) => {
-        expect(Array.isArray(decodeMultipart(Buffer.from(body), 'X'))).toBe(true);
+        const fields = decodeMultipart(Buffer.from(body), 'X') ?? [];
+        expect(fields.every(({ name }) => name === 'a')).toBe(true);
       },
     ),
   );
