@@ -153,6 +153,8 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
 /** What these steps get is stored as it is: the run of another flow, the name of a signal. */
 const STORED_INPUTS: ReadonlySet<string> = new Set([RUN_FLOW, 'WaitForSignal']);
 const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w./-]+)/is;
+/** Where no reference is read, a tag such as `env:prod` may be meant. */
+const MISPLACED = /^((?:.*[\s=,;:/?&@"'(])?)(env:[A-Z][A-Z0-9]*_[A-Z0-9_]*)\b/s;
 
 /** References inside longer texts: those that nothing reads, and those where they would be stored. */
 function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInputs: readonly string[]): Problem[] {
@@ -163,10 +165,11 @@ function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInpu
     }
     const isRead = isSecretInput(at, secretInputs);
     const plain = text.replace(/\$\{[^}]*\}/g, (placeholder) => 'x'.repeat(placeholder.length));
-    const [, { length } = '', reference] = BURIED.exec(isRead ? plain : '') ?? [];
-    if (reference !== undefined) {
+    const [, { length } = '', reference] = (isRead ? BURIED : MISPLACED).exec(plain) ?? [];
+    if (reference !== undefined && (isRead || !STORED_INPUTS.has(type))) {
       const right = `${text.slice(0, length)}\${secret('${reference}')}${text.slice(length + reference.length)}`;
-      problems.push(errorAt([...path, ...at], `would be sent as it stands; write ${right}`));
+      const problem = isRead ? errorAt : warningAt;
+      problems.push(problem([...path, ...at], `would be sent as it stands; write ${right}`));
     }
     return text;
   });

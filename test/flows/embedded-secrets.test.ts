@@ -37,6 +37,20 @@ describe('a reference inside a longer text', () => {
     expect(issuesOfStep(sent(right)).filter((line) => line.includes('as it stands'))).toEqual([]);
   });
 
+  it('is warned of where no reference is read, unless it may be a tag', () => {
+    const told = (text: string) => issuesOfStep(call({ method: 'POST', body: { a: [text] } }));
+    for (const [text, right] of [
+      ['env:API_TOKEN', "${secret('env:API_TOKEN')}"],
+      ['Bearer env:API_TOKEN', "Bearer ${secret('env:API_TOKEN')}"],
+    ] as const) {
+      expect(told(text)).toEqual([
+        `warning flow.json steps.call.inputs.body.a[0]: would be sent as it stands; write ${right}`,
+      ]);
+      expect(told(right)).toEqual([]);
+    }
+    for (const tag of ['env:prod', 'env:PROD', "${'env:API_TOKEN'}", 'env:API_token']) expect(told(tag)).toEqual([]);
+  });
+
   test.each([
     '${secret(trigger.body.name)}',
     "${secret('env:' + trigger.body.name)}",
