@@ -167,6 +167,7 @@ function bareServer({ logger, ...parts }: Pick<ServerParts, 'logger' | 'clock' |
     forceCloseConnections: 'idle',
     // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
     return503OnClosing: false,
+    exposeHeadRoutes: false,
     routerOptions: { maxParamLength: 512 },
     // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
     frameworkErrors: (error, request, reply) => void errorHandler(error, request, reply.headers(INERT_HEADERS)),
