@@ -36,7 +36,7 @@ describe('the lists of features', () => {
   let without: Record<string, string>;
   beforeAll(() => {
     folder = temporaryFolder('features');
-    for (const tree of ['all', ...names]) copyFeatures(join(folder, tree, 'src/features'));
+    for (const tree of ['all', ...names]) copyFeatures(join(folder, tree, 'src/features'), tree === 'all');
     for (const name of names) rmSync(join(folder, name, 'src/features', name), { recursive: true });
     write(['all', ...names]);
     without = Object.fromEntries(
@@ -60,16 +60,18 @@ describe('the lists of features', () => {
   });
 });
 
-/** The lists, and of each feature the names of its files. */
-function copyFeatures(folder: string): void {
+/** The lists, and of each feature the names of its files; one tree has all of them, the others those that have a list. */
+function copyFeatures(folder: string, isFull: boolean): void {
   mkdirSync(folder, { recursive: true });
   for (const list of LISTS) copyFileSync(join(FEATURES, list), join(folder, list));
-  for (const name of names) copyFeature(name, folder);
+  for (const name of names) copyFeature(name, folder, isFull);
 }
 
-function copyFeature(name: string, folder: string): void {
+function copyFeature(name: string, folder: string, isFull = true): void {
   mkdirSync(join(folder, name));
-  for (const file of readdirSync(join(FEATURES, name))) writeFileSync(join(folder, name, file), '');
+  for (const file of readdirSync(join(FEATURES, name))) {
+    if (isFull || LISTS.includes(file.replace(/x$/, ''))) writeFileSync(join(folder, name, file), '');
+  }
 }
 
 describe.each(names)('the feature %s', (name) => {
