@@ -48,6 +48,9 @@ export function triggerOf(inputs: WebhookInputs, keys: { current?: string; previ
   };
 }
 
+// Once: with the caches of each a thousand settings take a second.
+const usualCertificates = createCertificates({ fetch: certificateAt, clock: { now: () => NOW, monotonic: () => 0 } });
+
 export function settingsOf(schemes: SchemeOptions = {}, others: Partial<SignatureSettings> = {}): SignatureSettings {
   return {
     clock: { now: () => NOW, monotonic: () => 0 },
@@ -59,7 +62,7 @@ export function settingsOf(schemes: SchemeOptions = {}, others: Partial<Signatur
     allowLegacySha1: true,
     publicUrl: undefined,
     schemes: createSchemeRegistry(schemes),
-    certificates: createCertificates({ fetch: certificateAt, clock: { now: () => NOW, monotonic: () => 0 } }),
+    certificates: usualCertificates,
     ...others,
   };
 }

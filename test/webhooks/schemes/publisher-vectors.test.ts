@@ -1,16 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import type { Verdict } from '../../../src/webhooks/gate.ts';
-import { createCertificates } from '../../../src/webhooks/schemes/certificates.ts';
+import { type Certificates, createCertificates } from '../../../src/webhooks/schemes/certificates.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { certificateAt } from '../../publishers/certificates.ts';
 import { bodyOf, isAccepted, PUBLISHED_SCHEMES, VECTORS, type Vector } from '../../publishers/vectors.ts';
 import { deliveryOf, judge, NOW, settingsOf } from './fixtures.ts';
 
+// They are valid for some time.
+const certificatesAt = new Map<number, Certificates>();
+
 function judgeVector(vector: Vector): Promise<Verdict> {
   const { scheme, url, sandbox, now = NOW / 1000 } = vector;
-  // Certificates are valid for some time.
   const clock = { now: () => now * 1000, monotonic: () => 0 };
-  const certificates = createCertificates({ fetch: certificateAt, clock });
+  const certificates = certificatesAt.get(now) ?? createCertificates({ fetch: certificateAt, clock });
+  certificatesAt.set(now, certificates);
   return judge(
     {
       inputs: { webhookSignatureScheme: scheme, webhookPublicUrl: url, webhookSandbox: sandbox },

@@ -116,7 +116,7 @@ describe.each(SIGNABLE_SCHEMES)('$name', (spec) => {
         const expected = spec.timestamp && Math.floor(request.timestampMs / unitMs) * unitMs;
         expect(verdict.evidence?.signedTimestamp?.ms).toBe(expected);
       }),
-      { numRuns: 50 },
+      { numRuns: 20 },
     );
   });
 
