@@ -441,10 +441,10 @@ interface SettingDescription extends Omit<SettingRow, 'schema'> {
   readonly default: string | undefined;
 }
 
+const DESCRIBED = Object.entries(SETTINGS).map(([name, { schema, ...described }]): SettingDescription => {
+  const byDefault = schema instanceof z.ZodDefault ? String(schema.def.defaultValue) : '';
+  return { name: name as SettingName, ...described, default: byDefault || undefined };
+});
+
 /** Every option, for errors, `--help` and docs/settings.md. */
-export function describeSettings(): SettingDescription[] {
-  return Object.entries(SETTINGS).map(([name, { schema, ...described }]) => {
-    const byDefault = schema instanceof z.ZodDefault ? String(schema.def.defaultValue) : '';
-    return { name: name as SettingName, ...described, default: byDefault || undefined };
-  });
-}
+export const describeSettings = (): readonly SettingDescription[] => DESCRIBED;

@@ -12,7 +12,7 @@ interface Address {
 }
 
 // Parsing costs some 5 µs, and a publisher's deliveries come from few addresses.
-const parsed = new LRUCache<string, Address>({ max: 10_000 });
+const parsed = new LRUCache<string, Address>({ maxSize: 10_000, sizeCalculation: () => 1 });
 
 // An IPv4-compatible address, `::1.2.3.4`: obsolete, no host has one, and ipaddr.js takes it for an IPv4-mapped one.
 const IPV4_COMPATIBLE = /^::\d+\.\d+\.\d+\.\d+$/;

@@ -71,10 +71,15 @@ class CertificateError extends Error {
 
 /** Fetches each certificate once for all deliveries that wait for it, and keeps its key until it expires. */
 export function createCertificates({ fetch, clock }: CertificatesOptions): Certificates {
-  const known = new LRUCache<string, Known>({ max: MAX_CERTIFICATES });
-  const failures = new LRUCache<string, { readonly until: number; readonly error: unknown }>({ max: MAX_FAILURES });
+  // By `max` a start would make room for all of them.
+  const each = { sizeCalculation: () => 1 };
+  const known = new LRUCache<string, Known>({ maxSize: MAX_CERTIFICATES, ...each });
+  const failures = new LRUCache<string, { readonly until: number; readonly error: unknown }>({
+    maxSize: MAX_FAILURES,
+    ...each,
+  });
   const underWay = new Map<string, Promise<Known>>();
-  const knownAddresses = new LRUCache<string, true>({ max: MAX_KNOWN_ADDRESSES });
+  const knownAddresses = new LRUCache<string, true>({ maxSize: MAX_KNOWN_ADDRESSES, ...each });
   /** Addresses that use the fetch of their own. */
   const ownFetches = new Set<string>();
   let sharedFetches = 0;

@@ -63,9 +63,9 @@ const MAX_ID_LENGTH = 64;
 
 /** Fetches each set once for all deliveries that wait for it. */
 export function createKeySets({ fetch, clock, onNewKey }: KeySetsOptions): KeySets {
-  const known = new LRUCache<string, Known>({ max: MAX_SETS });
-  const tried = new LRUCache<string, number>({ max: MAX_SETS });
-  const failures = new LRUCache<string, KeySetUnavailableError>({ max: MAX_SETS });
+  const known = new LRUCache<string, Known>({ maxSize: MAX_SETS, sizeCalculation: () => 1 });
+  const tried = new LRUCache<string, number>({ maxSize: MAX_SETS, sizeCalculation: () => 1 });
+  const failures = new LRUCache<string, KeySetUnavailableError>({ maxSize: MAX_SETS, sizeCalculation: () => 1 });
   const underWay = new Map<string, Promise<Known>>();
   const appeared: NewKey[] = [];
 
