@@ -89,6 +89,21 @@ describe('.env', () => {
     expect(await eventually(statuses, ([, status]) => status === 401)).toEqual([401, 401, 200]);
   });
 
+  it('tells of what is in force from the next start on, and of nothing else', async () => {
+    await writeFile(
+      inFolder('.env'),
+      'PUSH_KEY=first key\nSLUICE_VAR_REGION=eu\nSLUICE_DASHBOARD_TOKEN=first-token-of-16-bytes\n',
+    );
+    await start();
+    await writeFile(
+      inFolder('.env'),
+      'PUSH_KEY=second key\nSLUICE_VAR_REGION=us\nSLUICE_DASHBOARD_TOKEN=next-token-of-16-bytes\n',
+    );
+    service.child.kill('SIGHUP');
+    await written(service, 'changed and in force from the next start on: SLUICE_VAR_');
+    expect(service.output()).not.toMatch(/from the next start on: .*,/);
+  });
+
   it('gives way to the environment on a reload as at a start, and stays where it cannot be read', async () => {
     await writeFile(inFolder('.env'), 'PUSH_KEY=of the file\nOWN_KEY=of the file\n');
     await workspace.writeManifest('push.json', pushBy('env:PUSH_KEY'));

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { describeSettings, type SettingName } from '../../config/settings-schema.ts';
 import { actorOf, type RouteAccess } from '../../dashboard/actors.ts';
 import { errorSchema, field, outcomeSchema, unknownId } from '../../dashboard/answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter, WHY } from '../../dashboard/input.ts';
@@ -408,4 +410,23 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
   return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }
 
-export const deploys = servicePart({ name: 'deploys', routes: [deployRoutes] });
+/** What a reload takes up; and the address, which it does not read again. */
+const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>([
+  ...(['host', 'alerts', 'tokens', 'dashboardUser', 'dashboardPassword', 'dashboardToken'] as const),
+  ...(['authUserHeader', 'authGroupsHeader'] as const),
+]);
+
+export const deploys = servicePart({
+  name: 'deploys',
+  routes: [deployRoutes],
+  start: ({ inForce, logger }) => ({
+    onSettings(settings) {
+      const kept = describeSettings().filter(
+        ({ name }) => !READ_AGAIN.has(name) && !isDeepStrictEqual(settings[name], inForce.current()[name]),
+      );
+      if (kept.length === 0) return;
+      const names = kept.map(({ variable }) => variable);
+      logger.warn({ settings: names }, `changed and in force from the next start on: ${names.join(', ')}`);
+    },
+  }),
+});
