@@ -6,7 +6,7 @@ const HABITS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /(?<![.\w])(process\.)?\$?env\s*[.[]/i,
-    'expressions read no environment; write vars.NAME, or "env:NAME" as the whole input for a secret',
+    `expressions read no environment; write vars.NAME, or for a secret in an input of a step \${secret('env:NAME')}`,
   ],
   [
     /(?<![.\w])secret\s*\(/,

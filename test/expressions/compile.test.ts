@@ -149,7 +149,7 @@ describe('what does not compile', () => {
   test.each([
     ['timestamp(trigger.body.at) < now()', 'run.startedAt is when the run started', 29],
     ['string(Date.now())', 'run.startedAt is when the run started', 7],
-    ['env.REGION + "/orders"', 'write vars.NAME, or "env:NAME" as the whole input for a secret', 0],
+    ['env.REGION + "/orders"', 'write vars.NAME, or for a secret in an input of a step ${', 0],
     ['process.env.REGION', 'write vars.NAME', 0],
     ['trigger.body.n === 3', 'CEL has no ===; write ==', 15],
     ['trigger.body.n !== 3', 'CEL has no !==; write !=', 15],
