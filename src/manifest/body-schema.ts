@@ -67,7 +67,7 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');
   const judge = judges.get(isDraft07) ?? ajvOf(isDraft07, new SchemaMeter());
   judges.set(isDraft07, judge);
-  judge.validateSchema(schema, true);
+  void judge.validateSchema(schema, true);
   const validate = ajvOf(isDraft07, meter).compile(metered(schema));
   try {
     validate({});

@@ -40,7 +40,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
     if (isRunning && stop !== null)
       progress.end = yield* closeRun(rows, { run: { runId, flowId, startedAt }, stop, at });
     else if (result.kind === 'retry') progress.dispatched.push(outcome.stepKey);
-    else if (isRunning) yield* planScope(progress, { ...parseRuntimeKey(outcome.stepKey), status: ENDED_AS[result.kind] });
+    else if (isRunning) yield* planScope(progress, { ...parseRuntimeKey(outcome.stepKey), status: ENDED[result.kind] });
   }
 
   const { dispatched, leased, skipped, loops, end } = progress;
@@ -143,7 +143,7 @@ interface ChangedScope {
   readonly status?: StepStatus;
 }
 
-const ENDED_AS = { succeeded: 'Succeeded', failed: 'Failed', skipped: 'Skipped' } as const;
+const ENDED = { succeeded: 'Succeeded', failed: 'Failed', skipped: 'Skipped' } as const;
 
 /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
 function* planScope(
