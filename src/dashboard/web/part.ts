@@ -1,5 +1,6 @@
 import { type ComponentChild, type ComponentType, type FunctionComponent, h } from 'preact';
 import type { Api } from './api-types.ts';
+import type { Column } from './kit/list.tsx';
 import type { Look } from './looks.ts';
 
 /** A part of the page: a screen of the kernel, or what a feature adds. `features/page.ts` lists the parts. */
@@ -11,6 +12,8 @@ export interface PagePart {
   readonly at?: { readonly [Slot in keyof Slots]?: FunctionComponent<Slots[Slot]> | undefined };
   /** Views of a flow. */
   readonly flowViews?: readonly FlowView[];
+  /** Further columns of the list of flows. */
+  readonly useFlowColumns?: () => readonly Column<Api['Flow']>[];
   /** What its operations are called in the activity. */
   readonly actions?: Readonly<Record<string, string>>;
 }
@@ -102,6 +105,8 @@ export function allPlaces(): readonly Place[] {
 export function allFlowViews(): readonly FlowView[] {
   return parts.flatMap(({ flowViews = [] }) => flowViews);
 }
+
+export const useFlowColumns = () => parts.flatMap((part) => part.useFlowColumns?.() ?? []);
 
 export function allActions(): Readonly<Record<string, string>> {
   return Object.assign({}, ...parts.map(({ actions }) => actions));

@@ -1,6 +1,7 @@
 import { lists, withQuery } from '../../dashboard/web/address.ts';
+import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
-import { Segments } from '../../dashboard/web/kit/list.tsx';
+import { type Column, Segments } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
@@ -95,8 +96,35 @@ function RunsChart() {
   );
 }
 
+/** What came to each flow in the last two hours, and how long its runs took. */
+function useFlowColumns(): readonly Column<Api['Flow']>[] {
+  const { data = [] } = useResource<readonly FigureAnswers['FlowStats'][]>('/flows/stats?hours=2');
+  const byFlow = new Map(data.map((each) => [each.flowId, each]));
+  const column = (
+    name: string,
+    numberOf: (figures: FigureAnswers['FlowStats']) => number | null,
+    { shown = format.count, tone = '' } = {},
+  ): Column<Api['Flow']> => {
+    const of = ({ id }: Api['Flow']) => {
+      const figures = byFlow.get(id);
+      return figures === undefined ? null : numberOf(figures);
+    };
+    const cell = (flow: Api['Flow']) => {
+      const number = of(flow);
+      return <span class={number ? tone : 'muted'}>{number === null ? '–' : shown(number)}</span>;
+    };
+    return { name, cell, align: 'end', isMinor: true, sortBy: (flow) => of(flow) ?? 0 };
+  };
+  return [
+    column('Deliveries, 2 h', ({ deliveries }) => deliveries),
+    column('Refused, 2 h', ({ rejected }) => rejected, { tone: 'bad-text' }),
+    column('p95, 2 h', ({ p95DurationMs }) => p95DurationMs, { shown: format.duration }),
+  ];
+}
+
 export const figuresPage: PagePart = {
   name: 'figures',
+  useFlowColumns,
   at: {
     overviewTools: WindowChoice,
     overviewCharts: ChosenCharts,

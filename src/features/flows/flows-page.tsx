@@ -5,16 +5,11 @@ import { type Column, NoMatch, SearchFilter, Table } from '../../dashboard/web/k
 import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
 import { Icon, ModePill, Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
-import { shownAt } from '../../dashboard/web/part.ts';
+import { shownAt, useFlowColumns } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
-import type { FigureAnswers } from '../figures/service.ts';
 
-type Figures = FigureAnswers['FlowStats'];
-/** Its figures are undefined while they are not known. */
-type Row = Api['Flow'] & { readonly recent: Figures | undefined };
-
-const COLUMNS: readonly Column<Row>[] = [
+const NAMES: readonly Column<Api['Flow']>[] = [
   { name: 'Flow', cell: ({ name }) => name, sortBy: ({ name }) => name },
   {
     name: 'State',
@@ -22,30 +17,12 @@ const COLUMNS: readonly Column<Row>[] = [
     cell: ({ isEnabled, drainingSince }) => <EnabledPill isEnabled={isEnabled} isDraining={drainingSince !== null} />,
   },
   { name: 'Triggers', cell: TriggersCell, isMinor: true },
-  {
-    name: 'Deliveries, 2 h',
-    cell: ({ recent }) => <Count number={recent?.deliveries} />,
-    align: 'end',
-    isMinor: true,
-    sortBy: ({ recent }) => recent?.deliveries ?? 0,
-  },
-  {
-    name: 'Refused, 2 h',
-    cell: ({ recent }) => <Count number={recent?.rejected} isBad />,
-    align: 'end',
-    isMinor: true,
-    sortBy: ({ recent }) => recent?.rejected ?? 0,
-  },
-  {
-    name: 'p95, 2 h',
-    cell: ({ recent }) => <Slowest ms={recent?.p95DurationMs ?? null} />,
-    align: 'end',
-    isMinor: true,
-    sortBy: ({ recent }) => recent?.p95DurationMs ?? 0,
-  },
+];
+
+const RUNS: readonly Column<Api['Flow']>[] = [
   {
     name: 'In flight',
-    cell: ({ runs }) => <Count number={runs.running} />,
+    cell: ({ runs }) => <RunCount number={runs.running} />,
     align: 'end',
     isMinor: true,
     sortBy: ({ runs }) => runs.running,
@@ -59,7 +36,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   {
     name: 'Failed, 24 h',
-    cell: ({ runs }) => <Count number={runs.failed} isBad />,
+    cell: ({ runs }) => <RunCount number={runs.failed} isBad />,
     align: 'end',
     sortBy: ({ runs }) => runs.failed,
   },
@@ -76,7 +53,6 @@ const COLUMNS: readonly Column<Row>[] = [
 /** Every deployed flow. */
 export function FlowsPage() {
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS, { refreshOn: ['run.started', 'run.completed'] });
-  const recent = useResource<readonly Figures[]>('/flows/stats?hours=2');
   const [query, changeQuery] = useQuery();
   const isAll = query.get('builtIn') === 'true';
   const shown = flows.data?.filter(({ builtIn }) => isAll || !builtIn);
@@ -104,9 +80,7 @@ export function FlowsPage() {
         <Loaded of={flows} lines={6}>
           {() => (
             <FlowTable
-              flows={(shown ?? [])
-                .filter((flow) => flowMatches(flow, wanted))
-                .map((flow) => ({ ...flow, recent: recent.data?.find(({ flowId }) => flowId === flow.id) }))}
+              flows={(shown ?? []).filter((flow) => flowMatches(flow, wanted))}
               isFiltered={wanted.trim() !== ''}
             />
           )}
@@ -116,7 +90,8 @@ export function FlowsPage() {
   );
 }
 
-function FlowTable({ flows, isFiltered }: { flows: readonly Row[]; isFiltered: boolean }) {
+function FlowTable({ flows, isFiltered }: { flows: readonly Api['Flow'][]; isFiltered: boolean }) {
+  const added = useFlowColumns();
   if (flows.length === 0) {
     return isFiltered ? (
       <NoMatch what="flows" path="/flows/flows" />
@@ -132,7 +107,7 @@ function FlowTable({ flows, isFiltered }: { flows: readonly Row[]; isFiltered: b
   return (
     <Table
       label="Flows"
-      columns={COLUMNS}
+      columns={[...NAMES, ...added, ...RUNS]}
       rows={flows}
       keyOf={({ id }) => id}
       hrefOf={({ id }) => `/flows/flows/${id}`}
@@ -144,15 +119,9 @@ function VersionCell({ version, revision }: Api['Flow']) {
   return `${version}, revision ${revision}`;
 }
 
-function Count({ number, isBad = false }: { number: number | undefined; isBad?: boolean }) {
-  if (number === undefined) return <span class="muted">–</span>;
+function RunCount({ number, isBad = false }: { number: number; isBad?: boolean }) {
   const tone = number === 0 ? 'muted' : isBad ? 'bad-text' : '';
   return <span class={tone}>{format.count(number)}</span>;
-}
-
-function Slowest({ ms }: { ms: number | null }) {
-  if (ms === null) return <span class="muted">–</span>;
-  return <span title="Of 100 runs, 95 took no longer">{format.duration(ms)}</span>;
 }
 
 /** The share of successful runs among those that succeeded or failed; null if there were none. */
