@@ -136,9 +136,10 @@ class FlowDeployer implements Deployer {
       const tries = new Map<string, number>();
       const stuck = new Map<string, number>();
       for (;;) {
+        const known = new Map(this.#services.catalog.list().map(({ record }) => [record.id, record.revision]));
         const planned = await this.#planAll(flows, options, stuck);
-        const deploying = planned.flatMap((each) =>
-          each.deploy === undefined ? [] : [{ ...each, deploy: each.deploy }],
+        const deploying = planned.flatMap(({ deploy, ...each }) =>
+          deploy === undefined ? [] : [{ ...each, deploy: { ...deploy, known } }],
         );
         // What is put in force at once, below, is prepared in turns.
         const turn = inTurns();
@@ -151,8 +152,7 @@ class FlowDeployer implements Deployer {
           const tried = (tries.get(result.flowId) ?? 0) + 1;
           tries.set(result.flowId, tried);
           // What another process deployed is not in force here yet.
-          const { cycle = [], deleted = null } = result.kind === 'outdated' ? result : {};
-          for (const flowId of [...cycle, ...(deleted === null ? [] : [deleted])])
+          for (const flowId of (result.kind === 'outdated' && result.others) || [])
             await refreshFlow(flowId, this.#services, this.#offered.get(flowId));
           if (tried === TRIES) stuck.set(result.flowId, result.kind === 'busy' ? result.runsInFlight : 0);
           continue;

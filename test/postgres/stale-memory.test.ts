@@ -248,6 +248,20 @@ describe('a slug that the replica has not heard of', () => {
   });
 });
 
+describe('a deploy to a slug that another replica gave to a flow', () => {
+  test.each<[string, object, string]>([
+    ['does not share it', { webhookShared: false }, 'belongs to the deployed flow'],
+    ['has other gates', { webhookEnforcementMode: 'Off' }, 'deploy both together'],
+  ])('is refused where it %s', async (_name, hook, why) => {
+    await deploy(there, manifestOf('a'));
+    const { status, answer } = await ask(here, 'PUT', '/flows?allow=caution,access', [manifestOf('b', hook)]);
+    expect([status, answer.outcomes[0].refusal]).toEqual([409, expect.stringContaining(why)]);
+    await deliver(here);
+    await deliver(there);
+    expect(await runs()).toEqual(['a', 'a']);
+  });
+});
+
 describe('a flow that another replica closed or opened', () => {
   const close = (app: SluiceApp, flow: string, hold?: boolean) =>
     ask(app, 'POST', `/flows/${idOf(flow)}/disable`, { hold });

@@ -179,6 +179,8 @@ export interface PlannedDeploy extends FlowDeploy {
   readonly findings: readonly Finding[];
   /** What was allowed although it would have been refused. */
   readonly overrides: readonly Override[];
+  /** The revisions of all flows that the plan knew; without it, who else has its slugs is not asked. */
+  readonly known?: ReadonlyMap<string, number>;
 }
 
 export type DeployResult =
@@ -186,16 +188,10 @@ export type DeployResult =
   | { readonly kind: 'applied'; readonly flows: readonly FlowRecord[] }
   | { readonly kind: 'busy'; readonly flowId: string; readonly runsInFlight: number }
   /**
-   * The findings of this flow rest on an older state: make them again. `cycle` has the ids of flows that run each other if
-   * all is applied, from this one on: a plan may not have known their newest revisions. `deleted` is a flow that it starts
-   * and that was deleted meanwhile.
+   * The findings of this flow rest on an older state: make them again. A plan may not have known `others` as they are: flows
+   * that run each other if all is applied, from this one on; one that it starts and that was deleted; one that has its slug.
    */
-  | {
-      readonly kind: 'outdated';
-      readonly flowId: string;
-      readonly cycle?: readonly string[];
-      readonly deleted?: string;
-    };
+  | { readonly kind: 'outdated'; readonly flowId: string; readonly others?: readonly string[] };
 
 interface SupersededRevision {
   readonly revision: number;

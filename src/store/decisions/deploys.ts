@@ -3,10 +3,10 @@ import { type Graph, type RunnableManifest, subFlowsOf } from '../../model/manif
 import { isGuarded, isIdle, isMarkedRetired } from '../../model/retired.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { findFlow, insertRevision, listFlows, lockFlows } from './flows.ts';
+import { findFlow, flowsAt, insertRevision, listFlows, lockFlows } from './flows.ts';
 import { fixed, type Port, sql } from './port.ts';
 import { inFlight, newestRevision, revisionOf, runsByStatus } from './revisions.ts';
-import { keepFormerTriggers, keepRoutes, listHandovers } from './routes.ts';
+import { keepFormerTriggers, keepRoutes, listHandovers, slugsOf } from './routes.ts';
 import { cycleOf, subFlowsOfDeploys } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -29,10 +29,10 @@ function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<
     plans.push({ deploy, same });
   }
   const changed = plans.flatMap(({ deploy, same }) => (same === undefined ? [deploy] : []));
-  const missing = yield* deletedAmong(port, changed);
-  if (missing !== undefined) return { kind: 'outdated', ...missing };
+  const unknown = (yield* unknownAt(port, changed)) ?? (yield* deletedAmong(port, changed));
+  if (unknown !== undefined) return { kind: 'outdated', ...unknown };
   const cycle = yield* cycleThrough(port, subFlowsOfDeploys(changed));
-  if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], cycle };
+  if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], others: cycle };
   const at = Math.max(0, ...deploys.map((deploy) => deploy.at));
   yield* keepFormerTriggers(port, changed, { flows, handovers, at });
   const applied = [];
@@ -44,11 +44,34 @@ function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<
   return { kind: 'applied', flows: applied };
 }
 
-/** One transaction at a time changes which flows start which. */
-function lockStarts(port: Port) {
+/** One transaction at a time changes which flows start which, and where slugs lead. */
+function lockDeploys(port: Port) {
   return port.run(
     sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice flows that run others', sluice_lock_scope))`,
   );
+}
+
+interface Unknown {
+  readonly flowId: string;
+  readonly others: readonly string[];
+}
+
+/** Of two that come to a slug at once, in two processes, the second sees the first. */
+function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Unknown | undefined> {
+  const ids = new Set(deploys.map(({ id }) => id));
+  const wanted = deploys.flatMap(({ id: flowId, snapshot, known }) =>
+    known === undefined ? [] : [...slugsOf(snapshot).keys()].map((slug) => ({ flowId, slug, known })),
+  );
+  if (wanted.length === 0) return undefined;
+  yield* lockDeploys(port);
+  const bySlug = yield* flowsAt(port, [...new Set(wanted.map(({ slug }) => slug))]);
+  for (const { flowId, slug, known } of wanted) {
+    const others = (bySlug.get(slug) ?? []).filter(
+      ({ id, revision, deletedAt }) => !ids.has(id) && deletedAt === undefined && known.get(id) !== revision,
+    );
+    if (others.length > 0) return { flowId, others: others.map(({ id }) => id) };
+  }
+  return undefined;
 }
 
 /** Flows that runs of a manifest start, by their steps or when they fail. */
@@ -57,22 +80,19 @@ function startedBy({ steps, onFailure }: RunnableManifest): string[] {
 }
 
 /** A flow that one of the deploys starts and that was deleted, unless it is deployed with it. */
-function* deletedAmong(
-  port: Port,
-  deploys: readonly PlannedDeploy[],
-): Decision<{ readonly flowId: string; readonly deleted: string } | undefined> {
+function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<Unknown | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
   const starts = deploys.flatMap(({ id: flowId, snapshot }) =>
     startedBy(snapshot as unknown as RunnableManifest).map((started) => ({ flowId, started })),
   );
   if (starts.length === 0) return undefined;
-  yield* lockStarts(port);
+  yield* lockDeploys(port);
   const others = [...new Set(starts.map(({ started }) => started))].filter((id) => !ids.has(id));
   const deleted = yield* port.get<{ id: string }>(
     sql`SELECT id FROM sluice.flows WHERE id = ANY (${others}) AND deleted_at IS NOT NULL ORDER BY id LIMIT 1`,
   );
   const found = starts.find(({ started }) => started === deleted?.id);
-  return found && { flowId: found.flowId, deleted: found.started };
+  return found && { flowId: found.flowId, others: [found.started] };
 }
 
 /** Names the flows whose newest revisions start one, under the lock of what starts what. */
@@ -92,7 +112,7 @@ function* deleteFlow(port: Port, { flowId, at }: Given<'deleteFlow'>): Decision<
     sql`SELECT count(*) AS held FROM sluice.held_deliveries WHERE flow_id = ${flowId}`,
   );
   if (holding !== undefined && holding.held > 0) return { kind: 'holding', held: holding.held };
-  yield* lockStarts(port);
+  yield* lockDeploys(port);
   const callers = yield* listCallers(port, flowId);
   if (callers.length > 0) return { kind: 'needed', callers };
   port.later(sql`

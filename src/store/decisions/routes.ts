@@ -24,7 +24,7 @@ interface WithTriggers {
 }
 
 /** The key of the trigger by its slug, in lower case, as routes are matched. */
-function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
+export function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
   const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
   const slugs = new Map<string, string>();
   for (const [triggerKey, { type, inputs }] of Object.entries(triggers)) {

@@ -130,12 +130,12 @@ export function deletion({ test }: StoreUnderTest): void {
       await apply(store, planned({ hook: 'orders' }));
       await remove(store);
       const caller = planned({}, { id: OTHER }, running(flowId));
-      expect(await store.applyDeploys([caller])).toEqual({ kind: 'outdated', flowId: OTHER, deleted: flowId });
+      expect(await store.applyDeploys([caller])).toEqual({ kind: 'outdated', flowId: OTHER, others: [flowId] });
       const failing = {
         ...planned({}, { id: OTHER }),
         snapshot: { id: OTHER, steps: one, onFailure: flowId },
       } as unknown as PlannedDeploy;
-      expect(await store.applyDeploys([failing])).toEqual({ kind: 'outdated', flowId: OTHER, deleted: flowId });
+      expect(await store.applyDeploys([failing])).toEqual({ kind: 'outdated', flowId: OTHER, others: [flowId] });
       expect(await store.applyDeploys([caller, planned({}, { basedOn: 1 })])).toMatchObject({ kind: 'applied' });
     });
 

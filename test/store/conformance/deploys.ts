@@ -40,6 +40,22 @@ const applyOne = (store: Store, deploy: PlannedDeploy) => store.applyDeploys([de
 
 export function deploys({ test }: StoreUnderTest): void {
   describe('a planned deploy', () => {
+    test('is outdated where another flow has its slug by a revision that the plan did not know', async (store) => {
+      const hook = { push: { type: 'webhook', inputs: { webhookSlug: 'Push' } } };
+      const snapshot = (name: string) => ({ name, triggers: hook, steps: {} });
+      const [mine, other] = [CHILD, PARENT].map((id) => planned(one, { id, snapshot: snapshot(id) }));
+      if (mine === undefined || other === undefined) throw new Error('no deploys');
+      await applyOne(store, other);
+      const outdated = { kind: 'outdated', flowId: CHILD, others: [PARENT] };
+      expect(await applyOne(store, { ...mine, known: new Map() })).toEqual(outdated);
+      expect(await applyOne(store, { ...mine, known: new Map([[PARENT, 2]]) })).toEqual(outdated);
+      await store.deleteFlow({ flowId: PARENT, at: T0 });
+      expect(await applyOne(store, { ...mine, known: new Map() })).toMatchObject({ kind: 'applied' });
+      expect(await applyOne(store, { ...other, basedOn: 1, known: new Map([[CHILD, 1]]) })).toMatchObject({
+        kind: 'applied',
+      });
+    });
+
     test('is outdated where a flow would come to run itself, by flows that are deployed or deployed with it', async (store) => {
       const flow = (id: string, runs: string | null, basedOn: number | null) => {
         const inLoop = (steps: typeof one) => ({
@@ -51,10 +67,10 @@ export function deploys({ test }: StoreUnderTest): void {
       expect(await store.applyDeploys(first)).toMatchObject({ kind: 'applied' });
       const cycle = [GRANDCHILD, PARENT, CHILD];
       const closing = flow(GRANDCHILD, PARENT, 1);
-      expect(await applyOne(store, closing)).toEqual({ kind: 'outdated', flowId: GRANDCHILD, cycle });
+      expect(await applyOne(store, closing)).toEqual({ kind: 'outdated', flowId: GRANDCHILD, others: cycle });
       await store.setFlowDraining({ flowId: CHILD, isDraining: true, at: T0 });
-      expect(await applyOne(store, closing)).toMatchObject({ cycle });
-      expect(await applyOne(store, flow(GRANDCHILD, GRANDCHILD, 1))).toMatchObject({ cycle: [GRANDCHILD] });
+      expect(await applyOne(store, closing)).toMatchObject({ others: cycle });
+      expect(await applyOne(store, flow(GRANDCHILD, GRANDCHILD, 1))).toMatchObject({ others: [GRANDCHILD] });
       expect(await store.applyDeploys([closing, flow(CHILD, null, 1)])).toMatchObject({ kind: 'applied' });
       expect(await applyOne(store, flow(CHILD, GRANDCHILD, 2))).toMatchObject({ kind: 'outdated', flowId: CHILD });
       expect(await applyOne(store, flow(CHILD, null, 2))).toMatchObject({ kind: 'applied' });
