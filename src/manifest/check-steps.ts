@@ -168,8 +168,7 @@ function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInpu
     const [, { length } = '', reference] = (isRead ? BURIED : MISPLACED).exec(plain) ?? [];
     if (reference !== undefined && (isRead || !STORED_INPUTS.has(type))) {
       const right = `${text.slice(0, length)}\${secret('${reference}')}${text.slice(length + reference.length)}`;
-      const problem = isRead ? errorAt : warningAt;
-      problems.push(problem([...path, ...at], `would be sent as it stands; write ${right}`));
+      problems.push((isRead ? errorAt : warningAt)([...path, ...at], `would be sent as it stands; write ${right}`));
     }
     return text;
   });

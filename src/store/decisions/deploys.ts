@@ -29,8 +29,9 @@ function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<
     plans.push({ deploy, same });
   }
   const changed = plans.flatMap(({ deploy, same }) => (same === undefined ? [deploy] : []));
-  const unknown = (yield* unknownAt(port, changed)) ?? (yield* deletedAmong(port, changed));
-  if (unknown !== undefined) return { kind: 'outdated', ...unknown };
+  if (changed.length > 0) yield* lockDeploys(port);
+  const outdated = (yield* unknownAt(port, changed)) ?? (yield* deletedAmong(port, changed));
+  if (outdated !== undefined) return outdated;
   const cycle = yield* cycleThrough(port, subFlowsOfDeploys(changed));
   if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], others: cycle };
   const at = Math.max(0, ...deploys.map((deploy) => deploy.at));
@@ -51,25 +52,16 @@ function lockDeploys(port: Port) {
   );
 }
 
-interface Unknown {
-  readonly flowId: string;
-  readonly others: readonly string[];
-}
+type Outdated = Extract<DeployResult, { readonly kind: 'outdated' }>;
 
 /** Of two that come to a slug at once, in two processes, the second sees the first. */
-function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Unknown | undefined> {
+function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Outdated | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
-  const wanted = deploys.flatMap(({ id: flowId, snapshot, known }) =>
-    known === undefined ? [] : [...slugsOf(snapshot).keys()].map((slug) => ({ flowId, slug, known })),
-  );
-  if (wanted.length === 0) return undefined;
-  yield* lockDeploys(port);
-  const bySlug = yield* flowsAt(port, [...new Set(wanted.map(({ slug }) => slug))]);
-  for (const { flowId, slug, known } of wanted) {
-    const others = (bySlug.get(slug) ?? []).filter(
-      ({ id, revision, deletedAt }) => !ids.has(id) && deletedAt === undefined && known.get(id) !== revision,
-    );
-    if (others.length > 0) return { flowId, others: others.map(({ id }) => id) };
+  for (const { id: flowId, snapshot, known } of deploys) {
+    const bySlug = known && (yield* flowsAt(port, [...slugsOf(snapshot).keys()]));
+    const others = [...(bySlug?.values() ?? [])].flat().filter(({ id }) => !ids.has(id));
+    const unknown = others.filter(({ id, revision, deletedAt }) => !deletedAt && known?.get(id) !== revision);
+    if (unknown.length > 0) return { kind: 'outdated', flowId, others: unknown.map(({ id }) => id) };
   }
   return undefined;
 }
@@ -80,19 +72,18 @@ function startedBy({ steps, onFailure }: RunnableManifest): string[] {
 }
 
 /** A flow that one of the deploys starts and that was deleted, unless it is deployed with it. */
-function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<Unknown | undefined> {
+function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<Outdated | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
   const starts = deploys.flatMap(({ id: flowId, snapshot }) =>
     startedBy(snapshot as unknown as RunnableManifest).map((started) => ({ flowId, started })),
   );
   if (starts.length === 0) return undefined;
-  yield* lockDeploys(port);
   const others = [...new Set(starts.map(({ started }) => started))].filter((id) => !ids.has(id));
   const deleted = yield* port.get<{ id: string }>(
     sql`SELECT id FROM sluice.flows WHERE id = ANY (${others}) AND deleted_at IS NOT NULL ORDER BY id LIMIT 1`,
   );
   const found = starts.find(({ started }) => started === deleted?.id);
-  return found && { flowId: found.flowId, others: [found.started] };
+  return found && { kind: 'outdated', flowId: found.flowId, others: [found.started] };
 }
 
 /** Names the flows whose newest revisions start one, under the lock of what starts what. */

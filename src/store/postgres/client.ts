@@ -48,7 +48,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const nameLock = `sluice replica ${replica} of ${schema}`;
   const shared = { url: directUrl, schema, applicationName };
   const wakeUps = new WakeUps({ ...shared, onLine: options.onEngineLine });
-  const changes = new Feed({ ...shared, nameLock, onMoved: () => wakeUps.reconnect(), read: connections.read });
+  const changes = new Feed({ ...shared, nameLock, onMoved: wakeUps.reconnect, read: connections.read });
   try {
     connections.countAs(await joinOthers(connections, changes));
   } catch (error) {

@@ -89,9 +89,7 @@ export class WakeUps {
   }
 
   /** Has all connections made again. */
-  reconnect(): void {
-    this.#stop?.();
-  }
+  readonly reconnect = (): void => this.#stop?.();
 
   /** Takes no further one, and resolves when the last is answered. */
   async close(): Promise<void> {
