@@ -21,16 +21,17 @@ export function checkResponders(triggers: Readonly<Record<string, Trigger>>, ste
   });
 }
 
-/** Why no run can end the step with success; undefined where one may. Cycles are told of elsewhere. */
-function whyNotReached(steps: Graph, stepKey: string, seen: ReadonlySet<string> = new Set()): string | undefined {
-  const step = Object.hasOwn(steps, stepKey) ? steps[stepKey] : undefined;
-  if (step === undefined || seen.has(stepKey)) return undefined;
-  if (step.type === 'Fail') return `"${stepKey}" is a step that always fails`;
-  if (isGuarded(step)) return `the condition of an edge to "${stepKey}" is false`;
-  for (const [upstream, { statuses }] of Object.entries(step.runAfter)) {
-    if (!statuses.every((status) => status === 'Succeeded')) continue;
-    const why = whyNotReached(steps, upstream, new Set([...seen, stepKey]));
-    if (why !== undefined) return why;
+/** Why no run can end the step with success; undefined where one may. Asks each step above it once, by whatever ways it leads there. */
+function whyNotReached(steps: Graph, answering: string): string | undefined {
+  const needed = new Set([answering]);
+  for (const stepKey of needed) {
+    const step = Object.hasOwn(steps, stepKey) ? steps[stepKey] : undefined;
+    if (step === undefined) continue;
+    if (step.type === 'Fail') return `"${stepKey}" is a step that always fails`;
+    if (isGuarded(step)) return `the condition of an edge to "${stepKey}" is false`;
+    for (const [upstream, { statuses }] of Object.entries(step.runAfter)) {
+      if (statuses.every((status) => status === 'Succeeded')) needed.add(upstream);
+    }
   }
   return undefined;
 }

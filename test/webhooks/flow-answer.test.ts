@@ -279,6 +279,16 @@ describe('a manifest', () => {
     await expect(open(steps)).rejects.toThrow(message);
   });
 
+  it('whose step comes behind sixty layers of two steps is accepted', async () => {
+    const layer = (n: number) =>
+      ['a', 'b'].map((side): [string, object] => {
+        const above = Object.fromEntries(n === 0 ? [] : ['a', 'b'].map((key) => [`${key}${n - 1}`, ['Succeeded']]));
+        return [`${side}${n}`, { type: 'NoOp', runAfter: above }];
+      });
+    const layers = Object.fromEntries(Array.from({ length: 60 }, (_, n) => layer(n)).flat());
+    await open({ ...layers, reply: { ...reply(HELLO), runAfter: { a59: ['Succeeded'], b59: ['Succeeded'] } } });
+  });
+
   it.each([0, 0.05, 26])('that waits for %s seconds is refused', async (withinSeconds) => {
     await expect(open({ reply: reply(HELLO) }, { withinSeconds })).rejects.toThrow('withinSeconds');
   });
