@@ -11,6 +11,7 @@ import { createRunStep, type RanStep, type RunStep } from '../../flows/run-step.
 import { type WaitLinks, waitsSeenFrom } from '../../flows/wait-links.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import type { SecretReader } from '../../manifest/read-secret.ts';
+import { inOrder } from '../../model/graph.ts';
 import type { Json } from '../../model/json.ts';
 import type { Graph, RunTriggerType } from '../../model/manifest.ts';
 import { planRun } from '../../model/planner.ts';
@@ -366,14 +367,20 @@ class Course {
   }
 
   #ranks(prefix: string, graph: Graph): (stepKey: string) => number {
-    const rankOf = (stepKey: string): number => {
-      const begun = this.#begun.get(`${prefix}${stepKey}`);
-      if (begun !== undefined) return begun;
-      const { scope } = parseRuntimeKey(stepKey);
-      const upstream = Object.keys(stepAt(graph, stepKey)?.runAfter ?? {});
-      return Math.max(-1, ...upstream.map((key) => rankOf(`${scope}${key}`))) + BEHIND;
+    const ranks = new Map<string, number>();
+    // All steps of a graph in their order: by each way that leads to a step, a few layers of them would take for ever.
+    const rank = ({ scope, iteration }: ReturnType<typeof parseRuntimeKey>) => {
+      const own = iteration === null ? graph : (stepAt(graph, iteration.loopKey)?.steps ?? {});
+      for (const key of inOrder(own)) {
+        const upstream = Object.keys(own[key]?.runAfter ?? {}).map((each) => ranks.get(`${scope}${each}`) ?? -1);
+        const begun = this.#begun.get(`${prefix}${scope}${key}`);
+        ranks.set(`${scope}${key}`, begun ?? Math.max(-1, ...upstream) + BEHIND);
+      }
     };
-    return rankOf;
+    return (stepKey) => {
+      if (!ranks.has(stepKey)) rank(parseRuntimeKey(stepKey));
+      return ranks.get(stepKey) ?? BEHIND - 1;
+    };
   }
 
   /** Ends what is left of it, so that nothing of it falls due in another run. */

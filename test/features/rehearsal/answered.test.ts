@@ -31,6 +31,23 @@ async function simulated(flow: ReturnType<typeof loaded>, ...rest: [Parameters<t
 }
 
 describe('a simulated run', () => {
+  it('ends where many ways lead to steps that are skipped, and has them behind those that they wait for', async () => {
+    const layer = (n: number) => ['a', 'b'].map((side) => `${side}${n}`);
+    const after = (n: number) => Object.fromEntries(layer(n - 1).map((key) => [key, ['Succeeded']]));
+    const steps = Object.fromEntries(
+      Array.from({ length: 40 }, (_, n) =>
+        layer(n).map((key) => [
+          key,
+          n === 0 ? { type: 'Fail', inputs: { message: 'no' } } : { type: 'NoOp', runAfter: after(n) },
+        ]),
+      ).flat(),
+    );
+    const simulator = await simulated(loaded(steps));
+    const seen = await simulator.run({ ...delivered({}), answer: () => answer200 });
+    expect(seen.run.status).toBe('Failed');
+    expect(seen.steps.map(({ path }) => Number(path.slice(1)))).toEqual(Array.from({ length: 80 }, (_, n) => n >> 1));
+  });
+
   it('builds a request up to the wire, names its secrets, and goes on with the answer that is given', async () => {
     const steps = {
       order: CALL,
