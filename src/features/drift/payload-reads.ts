@@ -3,6 +3,7 @@ import { formatPath, type JsonPath, type OpenPath } from '../../expressions/json
 import { hasPlaceholder } from '../../expressions/template.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { PreparedStep } from '../../flows/prepared-revision.ts';
+import { inOrder } from '../../model/graph.ts';
 import { PATH_USES, type PathUse } from '../../model/payload.ts';
 import { isWithin, type PathRead, pathsRead } from './payload-paths.ts';
 
@@ -69,21 +70,17 @@ interface GraphPlace {
 }
 
 function readsOfGraph(steps: Readonly<Record<string, PreparedStep>>, place: GraphPlace): PayloadRead[] {
+  const graph = Object.fromEntries(Object.entries(steps).map(([key, { definition }]) => [key, definition]));
   const uses = new Map<string, PathUse>();
-  const useOf = (key: string): PathUse => {
-    const knownUse = uses.get(key);
-    if (knownUse !== undefined) return knownUse;
+  const useOf = (key: string): PathUse => uses.get(key) ?? 'conditional';
+  for (const key of inOrder(graph)) {
     // A step that follows others under a condition, or only when they failed, may not run.
-    uses.set(key, 'conditional');
-    const edges = Object.entries(steps[key]?.definition.runAfter ?? {});
-    const isSure = edges.every(
+    const isSure = Object.entries(graph[key]?.runAfter ?? {}).every(
       ([after, { when, statuses }]) =>
         when === undefined && statuses.includes('Succeeded') && useOf(after) === 'required',
     );
-    const use = isSure ? place.use : 'conditional';
-    uses.set(key, use);
-    return use;
-  };
+    uses.set(key, isSure ? place.use : 'conditional');
+  }
   return Object.entries(steps).flatMap(([key, step]) => readsOfStep(step, { ...place, key, useOf }));
 }
 

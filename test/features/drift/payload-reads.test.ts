@@ -44,6 +44,15 @@ describe('what a flow reads of its deliveries', () => {
     ).toEqual(['conditional body.b', 'conditional body.c', 'conditional body.d', 'required body.e']);
   });
 
+  it('is found in a chain of 10 000 steps that is written from its end', () => {
+    const chain = Array.from({ length: 10_000 }, (_, n) => 9_999 - n).map((n): [string, { after: object }] => [
+      `s${n}`,
+      { after: n === 0 ? {} : { [`s${n - 1}`]: ok } },
+    ]);
+    const steps = { last: { message: `\${trigger.body.x}`, after: { s9999: ok } }, ...Object.fromEntries(chain) };
+    expect(readsOf(steps)).toEqual(['required body.x at steps.last.inputs.message']);
+  });
+
   it('follows the items of loops, also of loops in loops', () => {
     const child = { type: 'LogMessage', inputs: { message: `\${loop.item.sku} \${loop.index}` }, runAfter: {} };
     const inner = { type: 'ForEach', inputs: {}, runAfter: {}, forEach: `\${loop.item.lines}`, steps: { child } };
