@@ -29,9 +29,8 @@ function whyNotReached(steps: Graph, answering: string): string | undefined {
     if (step === undefined) continue;
     if (step.type === 'Fail') return `"${stepKey}" is a step that always fails`;
     if (isGuarded(step)) return `the condition of an edge to "${stepKey}" is false`;
-    for (const [upstream, { statuses }] of Object.entries(step.runAfter)) {
+    for (const [upstream, { statuses }] of Object.entries(step.runAfter))
       if (statuses.every((status) => status === 'Succeeded')) needed.add(upstream);
-    }
   }
   return undefined;
 }
