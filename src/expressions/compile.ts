@@ -329,7 +329,9 @@ export class ExpressionError extends Error {
 }
 
 function describe({ expression, reason, position, path }: ExpressionProblem): string {
-  const shown = expression.length > SHOWN_CHARACTERS ? `${expression.slice(0, SHOWN_CHARACTERS)}…` : expression;
+  // The secret itself, where its reference belongs.
+  const known = expression.replace(/(secret\s*\(\s*['"])(?!env:|file:)[^'"]*/g, '$1***');
+  const shown = known.length > SHOWN_CHARACTERS ? `${known.slice(0, SHOWN_CHARACTERS)}…` : known;
   const place = path === undefined || path.length === 0 ? '' : `${formatPath(path)}: `;
   const character = position === undefined ? '' : ` (at character ${position + 1})`;
   return `${place}expression "${shown}": ${reason}${character}`;

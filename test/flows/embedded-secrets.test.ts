@@ -63,6 +63,13 @@ describe('a reference inside a longer text', () => {
     expect(issuesOfStep(sent(text)).join()).toContain('secret() is a placeholder of its own in step inputs');
   });
 
+  it.each(["secret('CANARY')", 'secret( "CANARY" )', 'size(secret("CANARY"))', "secret('env:A') + secret('CANARY')"])(
+    'is not repeated where it stands in place of its reference: %s',
+    (expression) => {
+      expect(issuesOfStep(sent(`\${${expression}}`)).join()).toMatch(/^(?!.*CANARY).*secret\(\) is a placeholder/);
+    },
+  );
+
   it('is refused where it would decide, loop or be stored', () => {
     const refused = (step: object) => expect(issuesOfStep(step).join()).toMatch(/error .*secret\(\)/);
     refused({ type: 'NoOp', runAfter: { first: { when: "secret('env:API_TOKEN') == 'x'" } } });
