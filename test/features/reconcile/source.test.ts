@@ -89,7 +89,7 @@ describe('the log of GitHub', () => {
     expect(() => item && source.sent(item, other)).toThrow('GitHub answered with another delivery');
   });
 
-  it.each([{}, { request: null }, { request: { headers: null, payload: null } }])(
+  it.each([{}, { request: null }, { request: { headers: null, payload: null } }, { request: { payload: {} } }])(
     'is not understood where the contents are gone: %j',
     (value) => {
       const [item] = source.read(answer([entry()]), window).items;

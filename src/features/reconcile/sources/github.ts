@@ -71,8 +71,8 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
 function sentDelivery(known: SourceItem['headers'], detail: SourceAnswer | undefined): SentDelivery {
   const { request, guid } = objectIn(detail?.json ?? null);
   const { headers: given, payload } = objectIn(request ?? null);
-  if (detail === undefined || typeof payload !== 'object' || payload === null) {
-    throw new SourceError('GitHub no longer has the payload of the delivery');
+  if (detail === undefined || given === undefined || typeof payload !== 'object' || payload === null) {
+    throw new SourceError('GitHub no longer has the payload and headers of the delivery');
   }
   if (guid !== known['x-github-delivery']) throw new SourceError('GitHub answered with another delivery');
   const sent = Object.entries(objectIn(given ?? null)).flatMap(([name, value]) =>
