@@ -76,7 +76,7 @@ export const REASONS = {
   verifier_error: { label: 'Check failed', meaning: 'The code of a verifier or gate failed.' },
   verification_unavailable: {
     label: 'Verification unavailable',
-    meaning: 'The certificate of the publisher could not be fetched.',
+    meaning: 'A certificate or keys could not be fetched, or the body schema got no turn.',
   },
   timestamp_missing: { label: 'Timestamp missing', meaning: 'The delivery lacks the required timestamp.' },
   timestamp_malformed: { label: 'Timestamp malformed', meaning: 'The timestamp cannot be read.' },

@@ -38,7 +38,8 @@ const WHAT_HAPPENED = {
   key_not_configured: 'could not be verified because their trigger has no key',
   sha1_not_allowed: 'could not be verified because SHA-1 is turned off',
   verifier_error: 'could not be checked because a verifier or gate failed',
-  verification_unavailable: 'could not be verified because the certificate of the publisher could not be fetched',
+  verification_unavailable:
+    'could not be judged because a certificate or keys could not be fetched, or the body schema got no turn',
   timestamp_missing: 'had no timestamp',
   timestamp_malformed: 'had a timestamp that cannot be read',
   timestamp_skew: 'had a timestamp that is too old or too far in the future',
