@@ -2,6 +2,7 @@ import type { StepPart } from '../config/step-part.ts';
 import { alertsStepTypes } from './alerts/step-types.ts';
 import { approvalsStepTypes } from './approvals/step-types.ts';
 import { httpRequestStepTypes } from './http-request/step-types.ts';
+import { respondStepTypes } from './respond/step-types.ts';
 import { signalsStepTypes } from './signals/step-types.ts';
 import { subFlowsStepTypes } from './sub-flows/step-types.ts';
 
@@ -12,4 +13,5 @@ export const stepParts: readonly StepPart[] = [
   alertsStepTypes,
   approvalsStepTypes,
   signalsStepTypes,
+  respondStepTypes,
 ];

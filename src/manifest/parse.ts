@@ -10,7 +10,6 @@ import { errorAt, isWithin, type ManifestIssue, namesOf, type Problem } from './
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
-import { checkResponders } from './respond.ts';
 import { asName, type Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
@@ -195,7 +194,6 @@ function loadDraft(
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
-  problems.push(...checkResponders(triggers, steps).filter(({ path }) => !isWithin(path, broken)));
   const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
   const bound = concurrency === undefined ? {} : { concurrency };
   const failure = onFailure === undefined ? {} : { onFailure };

@@ -1,12 +1,18 @@
-import type { Graph } from '../model/manifest.ts';
-import { isGuarded } from '../model/retired.ts';
-import { didYouMean, errorAt, type Problem } from './issues.ts';
-import type { Trigger } from './schema.ts';
+import { stepPart } from '../../config/step-part.ts';
+import { didYouMean, errorAt } from '../../manifest/issues.ts';
+import type { ManifestRules } from '../../manifest/load.ts';
+import type { Graph } from '../../model/manifest.ts';
+import { isGuarded } from '../../model/retired.ts';
+
+/** The checks of triggers that steps answer; the step types are those of others. */
+export const respondStepTypes = stepPart({
+  name: 'respond',
+  make: () => ({ handlers: [], checks: [checkResponders], made: undefined }),
+});
 
 /** Whether the steps that answer deliveries exist, and whether a run can come to them. */
-export function checkResponders(triggers: Readonly<Record<string, Trigger>>, steps: Graph): Problem[] {
-  return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
-    const respond = trigger.type === 'webhook' ? trigger.inputs.webhookRespond : undefined;
+const checkResponders: ManifestRules['checks'][number] = ({ manifest: { steps }, webhooks }) =>
+  webhooks.flatMap(({ triggerKey, inputs: { webhookRespond: respond } }) => {
     if (respond === undefined) return [];
     const path = ['triggers', triggerKey, 'inputs', 'webhookRespond', 'step'];
     if (!Object.hasOwn(steps, respond.step)) {
@@ -19,7 +25,6 @@ export function checkResponders(triggers: Readonly<Record<string, Trigger>>, ste
     const blocked = whyNotReached(steps, respond.step);
     return blocked === undefined ? [] : [errorAt(path, `can never succeed: ${blocked}`)];
   });
-}
 
 /** Why no run can end the step with success; undefined where one may. Asks each step above it once, by whatever ways it leads there. */
 function whyNotReached(steps: Graph, answering: string): string | undefined {
