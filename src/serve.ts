@@ -19,7 +19,7 @@ import type { EarlyAnswers } from './early-answers.ts';
 import { DeploysRefusedError, ManifestsError, StoreUnavailableError } from './errors.ts';
 import { ListenError } from './listening.ts';
 import { maskUrl } from './manifest/mask.ts';
-import { readable } from './model/error-kind.ts';
+import { readable, writable } from './model/error-kind.ts';
 import type { Override } from './model/finding.ts';
 import { balanceYoungGeneration } from './prepare-node.ts';
 import { createLogger } from './telemetry/service-log.ts';
@@ -187,10 +187,9 @@ function watchStrays(): Strays {
     },
   };
   const onStray = (thrown: unknown) => {
-    const error = readable(thrown);
     const owner = ownerOfStray();
-    if (owner === undefined) strays.onFault(error);
-    else strays.onOwned(owner, error);
+    if (owner === undefined) strays.onFault(readable(thrown));
+    else strays.onOwned(owner, writable(thrown));
   };
   process.on('uncaughtException', onStray);
   process.on('unhandledRejection', onStray);

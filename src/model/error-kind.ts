@@ -34,13 +34,27 @@ export function codeOf(error: unknown): string {
 
 /** The error, or one that says so where it throws when it is read, as one of an operator's code may. */
 export function readable(error: unknown): unknown {
+  const { message } = writable(error, 0);
+  return message === UNREADABLE ? new Error(message) : error;
+}
+
+const UNREADABLE = 'what was thrown cannot be read';
+/** A person would not read more; they may be thousands. */
+const MOST_CAUSES = 5;
+
+/**
+ * What a log can write of anything that was thrown: texts alone. A log marks the error that it writes, which may be frozen,
+ * and reads its properties and causes, which may throw.
+ */
+export function writable(thrown: unknown, causes = MOST_CAUSES): Error {
   try {
-    if (!(error instanceof Error)) return error;
-    const { name, message, stack = '', cause: _cause } = error;
-    const texts = [name, message, stack, String('code' in error && error.code)];
-    if (texts.every((text) => typeof text === 'string')) return error;
+    if (!(thrown instanceof Error)) return new Error(Object(thrown) === thrown ? 'no error' : String(thrown));
+    const { name, message, stack = '', cause } = thrown;
+    const texts = [name, message, stack, String('code' in thrown && thrown.code)];
+    if (texts.some((text) => typeof text !== 'string')) return new Error(UNREADABLE);
+    const because = cause === undefined || causes === 0 ? {} : { cause: writable(cause, causes - 1) };
+    return Object.assign(new Error(message, because), { name, stack });
   } catch {
-    // It is told below.
+    return new Error(UNREADABLE);
   }
-  return new Error('what was thrown cannot be read');
 }

@@ -26,6 +26,7 @@ const CONFIG = `
       inputs: z.unknown(),
       run() {
         reject('handler');
+        void Promise.reject(Object.freeze(new Error('handler, frozen, rejected')));
         later(() => fail('handler'));
         setImmediate(() => fail('handler, immediately'));
         later(() => { throw new Proxy(new Error(''), { get() { throw new Error('no'); } }); });
@@ -93,6 +94,7 @@ it("errors of the operator's code that nothing catches are logged under its name
   service.child.kill('SIGUSR2');
   const expected = [
     ['handler \\"Careless\\"', 'handler rejected'],
+    ['handler \\"Careless\\"', 'handler, frozen, rejected'],
     ['handler \\"Careless\\"', 'handler threw'],
     ['handler \\"Careless\\"', 'handler, immediately threw'],
     ['handler \\"Careless\\"', 'what was thrown cannot be read'],
