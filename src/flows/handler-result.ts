@@ -10,7 +10,9 @@ import { StepFailure } from './step-failure.ts';
 
 export function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): HandlerResult {
   const { until, signalName, state } = wait;
-  const isTime = until === undefined ? signalName !== undefined : Number.isFinite(until);
+  // Beyond these there is no date, and no store has a place for such a time.
+  const isDate = typeof until === 'number' && Math.abs(until) <= 8.64e15;
+  const isTime = until === undefined ? signalName !== undefined : isDate;
   if (!isTime || (signalName !== undefined && typeof signalName !== 'string')) {
     throw new StepFailure('handler_error', 'the handler waits for neither a time nor a signal');
   }
