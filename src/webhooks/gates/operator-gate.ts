@@ -7,6 +7,7 @@ import {
   type GatePlugin,
   type GateSettings,
   type Verdict,
+  type WebhookTrigger,
 } from '../gate.ts';
 
 /**
@@ -24,7 +25,7 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
       const held = (judge: Gate['check']): Gate['check'] => {
         const limitMs = settings.verifierTimeLimitMs;
         return async (delivery, evidence) =>
-          verdictIn(await answerInTime(() => judge(copyOf(delivery), structuredClone(evidence)), limitMs));
+          verdictIn(await answerInTime(() => judge(copyOf(delivery), structuredClone(evidence)), limitMs), trigger);
       };
       return { name, isExpensive, check: held(check), ...(dryRun === undefined ? {} : { dryRun: held(dryRun) }) };
     },
@@ -55,10 +56,22 @@ function prepared({ name }: { readonly name: string }, prepare: () => unknown): 
 }
 
 /** Read once and copied, so that nothing that the gate does to it later counts. Throws where its evidence cannot be kept. */
-function verdictIn(given: Verdict): Verdict {
+function verdictIn(given: Verdict, { keys }: Pick<WebhookTrigger, 'keys'>): Verdict {
   const { passed, reason, detail, evidence } = Object(given);
-  const told = detail === undefined ? { passed, reason } : { passed, reason, detail };
+  const told = { passed, reason, ...(detail !== undefined && { detail: sentenceOf(detail, keys) }) };
   return evidence === undefined ? told : { ...told, evidence: evidenceIn(evidence) };
+}
+
+// A reason is a sentence; more than this is a dump of something.
+const MAX_REASON_LENGTH = 200;
+
+/** What an operator's code says of a refusal, without the keys that it was given. */
+export function sentenceOf(
+  said: unknown,
+  { current = '', previous = '', others = [] }: WebhookTrigger['keys'],
+): string {
+  const keys = [current, previous, ...others].filter((key) => key !== '');
+  return keys.reduce((text, key) => text.replaceAll(key, '***'), String(said)).slice(0, MAX_REASON_LENGTH);
 }
 
 type Test = (value: unknown) => boolean;

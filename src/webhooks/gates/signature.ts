@@ -23,7 +23,7 @@ import { verifyStandard } from '../schemes/standards/verify.ts';
 import { isPublicKey, readVerifyingKeys } from '../schemes/standards/verifying-keys.ts';
 import { extract, type KeyPair, prepareVerification, verifyWithSpec } from '../schemes/verify.ts';
 import { withEachKey } from './each-key.ts';
-import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts';
+import { AnswerTimeoutError, answerInTime, failureOf, sentenceOf } from './operator-gate.ts';
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
@@ -38,9 +38,6 @@ export type SignatureSettings = GateSettings & {
 type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
 
 type UrlReader = (delivery: Delivery) => ReturnType<typeof calledUrl>;
-
-// A reason is a sentence; more than this is a dump of something.
-const MAX_REASON_LENGTH = 200;
 
 /**
  * Whether the delivery was signed by who holds the trigger's key. A trigger that names no scheme, or an unknown
@@ -366,12 +363,10 @@ function verifierGate(
     name: signatureGate.name,
     async check(delivery) {
       try {
-        const request = {
-          delivery: copyOf(delivery),
-          keys: { ...readKeysInForce() },
-          publicUrl: readUrl(delivery).url,
-        };
-        return answerOf(verifier, await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs));
+        const keys = readKeysInForce();
+        const request = { delivery: copyOf(delivery), keys: { ...keys }, publicUrl: readUrl(delivery).url };
+        const answer = await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs);
+        return answerOf(verifier, answer, keys);
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
         return failed('verifier_error', failureOf(`verifier "${verifier.name}"`, error), evidenceOf(verifier.name));
@@ -380,10 +375,10 @@ function verifierGate(
   };
 }
 
-function answerOf({ name }: SignatureVerifier, result: VerificationResult): Verdict {
+function answerOf({ name }: SignatureVerifier, result: VerificationResult, keys: WebhookTrigger['keys']): Verdict {
   switch (result.outcome) {
     case 'refused':
-      return failed('signature_mismatch', String(result.reason).slice(0, MAX_REASON_LENGTH), evidenceOf(name));
+      return failed('signature_mismatch', sentenceOf(result.reason, keys), evidenceOf(name));
     case 'verified':
     case 'verifiedWithPreviousKey': {
       const ms = result.signedTimestampMs;

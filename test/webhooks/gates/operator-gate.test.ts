@@ -20,6 +20,15 @@ function prepare(plugin: GatePlugin<unknown>, limitMs?: number): readonly Gate[]
 
 const plugin = (gate: unknown): GatePlugin<unknown> => ({ name: 'tenant', prepare: () => gate as Gate });
 
+it('keeps a sentence of what a gate says, without the keys that it was given', async () => {
+  const check = () =>
+    ({ passed: false, reason: 'rate_limited', detail: `key-of-the-trigger ${'x'.repeat(300)}` }) as const;
+  const trigger = { ...sampleTrigger({}), keys: { current: 'other', previous: 'key-of-the-trigger' } };
+  const { gates } = gatePreparer(gateChain([plugin({ name: 'tenant', check })]), settings()).prepare(trigger);
+  const { detail } = await runGates(gates, sampleDelivery(), 'Enforce');
+  expect(detail).toMatch(/^\*\*\* x{196}$/);
+});
+
 describe("an operator's gate that never answers", () => {
   beforeEach(() => {
     vi.useFakeTimers();

@@ -78,6 +78,13 @@ describe('an operator’s verifier', () => {
     expect(JSON.stringify(verdict)).not.toContain('hidden');
   });
 
+  it('that repeats a key in its reason has it masked', async () => {
+    const verdict = await judgeWith(({ keys }) => ({ outcome: 'refused', reason: `not ${keys.current}!` }), {
+      key: 'hidden',
+    });
+    expect(verdict).toMatchObject({ passed: false, detail: 'not ***!' });
+  });
+
   it('gets the same treatment for a payload builder that fails or builds no bytes', async () => {
     for (const build of [
       () => {
