@@ -53,7 +53,7 @@ export function writable(thrown: unknown, causes = MOST_CAUSES): Error {
     const texts = [name, message, stack, String('code' in thrown && thrown.code)];
     if (texts.some((text) => typeof text !== 'string')) return new Error(UNREADABLE);
     const because = cause === undefined || causes === 0 ? {} : { cause: writable(cause, causes - 1) };
-    return Object.assign(new Error(message, because), { name, stack });
+    return Object.assign(new Error(message, because), { stack });
   } catch {
     return new Error(UNREADABLE);
   }

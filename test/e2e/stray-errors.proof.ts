@@ -28,7 +28,7 @@ const CONFIG = `
         reject('handler');
         void Promise.reject(Object.freeze(new Error('handler, frozen, rejected')));
         later(() => fail('handler'));
-        setImmediate(() => fail('handler, immediately'));
+        setImmediate(() => { throw new Error('handler, immediately threw'); });
         later(() => { throw new Proxy(new Error(''), { get() { throw new Error('no'); } }); });
         return { kind: 'succeeded', output: null };
       },
