@@ -85,7 +85,7 @@ function failureItem(
   const { reconcile } = prepared.trigger;
   return {
     kind: 'reconcile_failing',
-    message: `${reconcile?.from} cannot be asked for lost deliveries to ${named(prepared)} (since ${iso(since)}): it ${printable(message)}`,
+    message: `${reconcile?.from} cannot be asked for lost deliveries to ${named(prepared)} (since ${iso(since)}): ${printable(message)}`,
     link: `/flows/flows/${prepared.trigger.flowId}`,
     ...place(prepared),
     about: 'reconcile',
