@@ -412,8 +412,14 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
 
 /** What a reload takes up; and the address, which it does not read again. */
 const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>([
-  ...(['host', 'alerts', 'tokens', 'dashboardUser', 'dashboardPassword', 'dashboardToken'] as const),
-  ...(['authUserHeader', 'authGroupsHeader'] as const),
+  'host',
+  'alerts',
+  'tokens',
+  'dashboardUser',
+  'dashboardPassword',
+  'dashboardToken',
+  'authUserHeader',
+  'authGroupsHeader',
 ]);
 
 export const deploys = servicePart({
