@@ -19,12 +19,13 @@ export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
 export function decodeForm(body: Buffer): FormField[] | undefined {
   const pairs = body.toString('latin1').split('&', MAX_FORM_FIELDS + 1);
   if (pairs.length > MAX_FORM_FIELDS) return undefined;
-  return pairs
-    .filter((pair) => pair !== '')
-    .map((pair) => {
-      const [name = '', ...value] = pair.split('=');
-      return { name: decodeText(name), value: decodeText(value.join('=')) };
-    });
+  return pairs.filter((pair) => pair !== '').map(decodePair);
+}
+
+function decodePair(pair: string): FormField {
+  const separator = pair.indexOf('=');
+  if (separator === -1) return { name: decodeText(pair), value: '' };
+  return { name: decodeText(pair.slice(0, separator)), value: decodeText(pair.slice(separator + 1)) };
 }
 
 function decodeText(text: string): string {
