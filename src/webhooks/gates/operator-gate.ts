@@ -70,7 +70,8 @@ export function sentenceOf(
   said: unknown,
   { current = '', previous = '', others = [] }: WebhookTrigger['keys'],
 ): string {
-  const keys = [current, previous, ...others].filter((key) => key !== '');
+  // The longest first: of one that has another in it a rest would stay.
+  const keys = [current, previous, ...others].filter((key) => key !== '').sort((a, b) => b.length - a.length);
   return keys.reduce((text, key) => text.replaceAll(key, '***'), String(said)).slice(0, MAX_REASON_LENGTH);
 }
 

@@ -23,7 +23,7 @@ const plugin = (gate: unknown): GatePlugin<unknown> => ({ name: 'tenant', prepar
 it('keeps a sentence of what a gate says, without the keys that it was given', async () => {
   const check = () =>
     ({ passed: false, reason: 'rate_limited', detail: `key-of-the-trigger ${'x'.repeat(300)}` }) as const;
-  const trigger = { ...sampleTrigger({}), keys: { current: 'other', previous: 'key-of-the-trigger' } };
+  const trigger = { ...sampleTrigger({}), keys: { current: 'key', previous: 'key-of-the-trigger' } };
   const { gates } = gatePreparer(gateChain([plugin({ name: 'tenant', check })]), settings()).prepare(trigger);
   const { detail } = await runGates(gates, sampleDelivery(), 'Enforce');
   expect(detail).toMatch(/^\*\*\* x{196}$/);
