@@ -37,10 +37,17 @@ export interface Credential extends Grant {
   readonly secret: { readonly user: string; readonly password: string } | { readonly token: string };
 }
 
-type Given = Pick<
-  Settings,
-  'dashboardUser' | 'dashboardPassword' | 'dashboardToken' | 'tokens' | 'authUserHeader' | 'authGroupsHeader'
->;
+/** All that credentials are made of. */
+export const CREDENTIAL_SETTINGS = [
+  'dashboardUser',
+  'dashboardPassword',
+  'dashboardToken',
+  'tokens',
+  'authUserHeader',
+  'authGroupsHeader',
+] as const satisfies readonly (keyof Settings)[];
+
+type Given = Pick<Settings, (typeof CREDENTIAL_SETTINGS)[number]>;
 
 export function hasCredentials({ dashboardPassword, dashboardToken, tokens, authUserHeader }: Given): boolean {
   const isAsked = dashboardPassword !== undefined || dashboardToken !== undefined || authUserHeader !== undefined;

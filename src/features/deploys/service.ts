@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { CREDENTIAL_SETTINGS } from '../../config/credentials.ts';
 import { describeSettings, type SettingName } from '../../config/settings-schema.ts';
 import { actorOf, type RouteAccess } from '../../dashboard/actors.ts';
 import { errorSchema, field, outcomeSchema, unknownId } from '../../dashboard/answer.ts';
@@ -411,16 +412,7 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
 }
 
 /** What a reload takes up; and the address, which it does not read again. */
-const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>([
-  'host',
-  'alerts',
-  'tokens',
-  'dashboardUser',
-  'dashboardPassword',
-  'dashboardToken',
-  'authUserHeader',
-  'authGroupsHeader',
-]);
+const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>(['host', 'alerts', ...CREDENTIAL_SETTINGS]);
 
 export const deploys = servicePart({
   name: 'deploys',
