@@ -124,14 +124,20 @@ export async function bundlePage(work) {
   mkdirSync(target, { recursive: true });
   for (const file of output)
     writeFileSync(join(target, file.fileName), file.type === 'chunk' ? file.code : file.source);
-  const styles = readdirSync(join(source, 'styles')).filter((name) => name.endsWith('.css'));
+  // What all screens share comes first, so that the sheet of a feature may change it.
   const sheets = [
     join(root, 'node_modules/uplot/dist/uPlot.min.css'),
-    ...styles.sort().map((name) => join(source, 'styles', name)),
+    ...sheetsIn(join(source, 'styles')),
+    ...sheetsIn(join(root, 'src/features')),
   ];
   writeFileSync(join(target, 'page.css'), sheets.map((path) => readFileSync(path, 'utf8')).join('\n'));
   cpSync(join(source, 'styles/sluice.svg'), join(target, 'sluice.svg'));
   return packagesOf(output);
+}
+
+function sheetsIn(folder) {
+  const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.css'));
+  return names.sort().map((name) => join(folder, name));
 }
 
 /** Node keeps a source in one byte a character only if all of it is ASCII, else in two. */
