@@ -85,7 +85,7 @@ function FirstDelivery({ flows }: { flows: readonly Api['Flow'][] }) {
     );
   }
   return (
-    <div class="steps">
+    <div class="stack">
       <p>
         No delivery has arrived yet. This command signs a sample as its publisher would and sends it here. Run it where
         you started the service:
