@@ -31,7 +31,9 @@ import {
   isGone,
   recordOfGivenUp,
   storedNames,
+  wasAsked,
   withoutUndecided,
+  withUnasked,
   withUndecided,
 } from './undecided.ts';
 
@@ -182,13 +184,15 @@ function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
 interface Listed extends Lost {
   /** Why not all was listed; undefined where it was. */
   readonly failure: LookFailure | undefined;
+  /** Nothing of it is to be fetched by this look. */
+  readonly isHeldBack: boolean;
 }
 
 async function listLost(round: Round, window: Window, services: RoundServices): Promise<Listed> {
   const { prepared, state, settled, troubled } = round;
   const again = new Set(refusedOnes(prepared, state).map(({ id }) => id));
   const known = new Set(again.size > 0 ? [] : state.refused.items.map(({ id }) => id));
-  for (const { id } of state.undecided) known.add(id);
+  for (const { id } of state.undecided.filter(wasAsked)) known.add(id);
   const isRefused = (id: string) => known.has(id) || round.refused.get(id) === prepared.flow.record.revision;
   let lost: Lost = { items: [], leftFrom: Number.POSITIVE_INFINITY };
   let firstAt: number | undefined;
@@ -209,13 +213,12 @@ async function listLost(round: Round, window: Window, services: RoundServices): 
   };
   try {
     const isWhole = await readPages(round, window, { services, use: counted });
-    return { ...lost, failure: isWhole ? undefined : TOO_MANY };
+    return { ...lost, failure: isWhole ? undefined : TOO_MANY, isHeldBack: false };
   } catch (error) {
-    // A page that is bad again and again must not keep the others from being fetched; after the first time, their order counts.
-    if (pages === 0 || state.failure === null || isOfAll(error)) throw error;
     const failure = failureOf(error, round);
-    if (failure === undefined) throw error;
-    return { ...lost, failure };
+    if (pages === 0 || failure === undefined) throw error;
+    // A page that is bad again and again must not keep the others from being fetched; after the first time, their order counts.
+    return { ...lost, failure, isHeldBack: state.failure === null || isOfAll(error) };
   }
 }
 
@@ -346,7 +349,7 @@ interface Progress {
 }
 
 async function fetchAll(
-  { items, leftFrom, failure }: Listed,
+  { items, leftFrom, failure, isHeldBack }: Listed,
   { window, ...round }: Round & { readonly window: Window },
   services: RoundServices,
 ): Promise<RoundEnd> {
@@ -363,13 +366,14 @@ async function fetchAll(
   const progress: Progress = {
     state: old.length === 0 ? begun : await giveUp(old, { ...round, state: begun }, services),
     ...{ openFrom: leftFrom, hasMoved: old.length > 0, failed: undefined, inARow: 0, awayInARow: 0 },
-    ...{ waitMs: failure?.waitMs, isBroken: false },
+    ...{ waitMs: failure?.waitMs, isBroken: isHeldBack },
   };
-  const fetched = items.filter((item) => !isOld(item));
-  const left = await fetchEach(fetched, progress, { round, services });
+  const young = items.filter((item) => !isOld(item));
+  const left = isHeldBack ? young : await fetchEach(young, progress, { round, services });
   progress.openFrom = left.reduce((first, { sentAt }) => Math.min(first, sentAt), progress.openFrom);
+  progress.state = withUnasked(progress.state, left.map(entriesOf(round)), clock.now());
   const { isBroken, failed } = progress;
-  const told = (isBroken ? failed : failure)?.told;
+  const told = (failed !== undefined && isBroken ? failed : failure)?.told;
   if (!isBroken) await askAgain(progress, { round, services });
   const { state, hasMoved, waitMs } = progress;
   // What was not listed this time may still be there.
@@ -431,7 +435,7 @@ async function noteFailed(
   progress.awayInARow = AWAY.has(failure.kind) ? progress.awayInARow + 1 : 0;
   progress.isBroken = isOfAll(error) || progress.awayInARow >= MOST_AWAY || progress.inARow >= MOST_FAILED;
   const state = withUndecided(progress.state, {
-    ...entryOf(item, round),
+    ...entriesOf(round)(item),
     ...{ why: failure.told.message, now: clock.now(), everyMs: everyMs(round.prepared) },
   });
   if (state === undefined) {
@@ -450,14 +454,15 @@ async function noteDecided(
   const { id, sentAt } = item;
   Object.assign(progress, { inARow: 0, awayInARow: 0 });
   if (outcome.kind === 'not now') {
-    if (!isUndecided(id, progress.state)) progress.openFrom = Math.min(progress.openFrom, sentAt);
+    if (!progress.state.undecided.some((each) => each.id === id && wasAsked(each)))
+      progress.openFrom = Math.min(progress.openFrom, sentAt);
     return;
   }
   progress.hasMoved = true;
-  const wasUndecided = isUndecided(id, progress.state);
-  progress.state = withoutUndecided(progress.state, id);
+  const before = progress.state;
+  progress.state = withoutUndecided(before, id);
   if (outcome.kind !== 'refused') round.settled.add(id);
-  if (outcome.kind === 'settled' && !wasUndecided) return;
+  if (outcome.kind === 'settled' && progress.state === before) return;
   if (outcome.kind !== 'settled') {
     const found = { sentAt, at: clock.now(), cause: causeOf(item, round) };
     const refusedFor = outcome.kind === 'refused' ? outcome.reason : undefined;
@@ -472,8 +477,6 @@ async function noteDecided(
   }
   if (!(await round.note(progress.state))) throw new LeaseLostError();
 }
-
-const isUndecided = (id: string, { undecided }: ReconcileState) => undecided.some((each) => each.id === id);
 
 /** Asks for some of those whose contents could not be had before: all that is new was asked for first. */
 async function askAgain(progress: Progress, fetching: Fetching): Promise<void> {
@@ -530,6 +533,8 @@ async function giveUp(over: readonly Undecided[], round: Round, services: RoundS
   const lost = over.filter((each, place) => accepted[place] !== true || each.record !== null);
   const marked = lost.map((each) => ({ ...each, record: each.record ?? { id: newId(), at: clock.now() } }));
   const ids = new Set(over.map(({ id }) => id));
+  // The log may still list it.
+  for (const { id } of over.filter(isOlderThan(givenUpBefore(clock.now(), spansOf(prepared))))) round.settled.add(id);
   const others = state.undecided.filter(({ id }) => !ids.has(id));
   state = { ...state, undecided: [...others, ...marked] };
   await noted();
@@ -544,13 +549,15 @@ async function giveUp(over: readonly Undecided[], round: Round, services: RoundS
   return state;
 }
 
-function entryOf(item: SourceItem, round: Round) {
-  const { id, sentAt } = item;
-  return { id, sentAt, cause: causeOf(item, round), names: prepareNames(round.prepared)(item) };
+function entriesOf(round: Round) {
+  const namesOf = prepareNames(round.prepared);
+  return (item: SourceItem) => ({
+    ...{ id: item.id, sentAt: item.sentAt, cause: causeOf(item, round), names: namesOf(item) },
+  });
 }
 
 function tooOld(item: SourceItem, round: Round, now: number): Undecided {
-  const { names, ...entry } = entryOf(item, round);
+  const { names, ...entry } = entriesOf(round)(item);
   const asked = { since: now, tries: 0, why: 'it was not asked for in time', nextAt: now };
   return { ...entry, ...asked, names: storedNames(names), missingSince: null, record: null };
 }

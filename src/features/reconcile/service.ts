@@ -11,7 +11,7 @@ import { reconcileAttention } from './attention.ts';
 import { createReconciler, type Reconciler } from './reconciler.ts';
 import { type Gap, readReconcileState, type Undecided } from './state.ts';
 import { reconcileStore } from './store.ts';
-import { GIVEN_UP_AFTER_DAYS } from './undecided.ts';
+import { GIVEN_UP_AFTER_DAYS, wasAsked } from './undecided.ts';
 
 /** A gap is told for so long after the last delivery of it was fetched. */
 const TOLD_MS = DAY_MS;
@@ -96,7 +96,7 @@ function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigge
   const { flowId, reconcile } = prepared.trigger;
   const from = Math.min(...undecided.map(({ sentAt }) => sentAt));
   // Each is put at the end when it is asked for.
-  const why = undecided.at(-1)?.why ?? '';
+  const { why = '' } = undecided.findLast(wasAsked) ?? undecided.at(-1) ?? {};
   return {
     kind: 'reconcile_failing',
     message:

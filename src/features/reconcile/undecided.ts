@@ -17,11 +17,14 @@ export const MOST_UNDECIDED = 500;
 const MOST_ASKED_AGAIN = 50;
 const LONGEST_NAMES = 1000;
 
-interface Failed {
+interface Entry {
   readonly id: string;
   readonly sentAt: number;
   readonly cause: string;
   readonly names: DeliveryNames;
+}
+
+interface Failed extends Entry {
   readonly why: string;
   readonly now: number;
   readonly everyMs: number;
@@ -42,6 +45,29 @@ export function withUndecided(state: ReconcileState, failed: Failed): ReconcileS
   };
   return { ...state, undecided: [...state.undecided.filter((each) => each.id !== id), entry] };
 }
+
+/**
+ * Notes, the oldest first, what a look listed and did not come to, as far as there is room: the next look finds it in the list
+ * and fetches it as any other. Where no list has it any more it is asked for, and given up, as an undecided one.
+ */
+export function withUnasked(state: ReconcileState, unasked: readonly Entry[], now: number): ReconcileState {
+  const known = new Set(state.undecided.map(({ id }) => id));
+  const noted = unasked.filter(({ id }) => !known.has(id)).slice(0, Math.max(0, MOST_UNDECIDED - known.size));
+  const none = { since: now, tries: 0, why: UNASKED, nextAt: now, missingSince: null, record: null };
+  const entries = noted.map(({ id, sentAt, cause, names }) => ({
+    id,
+    sentAt,
+    cause,
+    names: storedNames(names),
+    ...none,
+  }));
+  return { ...state, undecided: [...state.undecided, ...entries] };
+}
+
+const UNASKED = 'the look broke off before it was asked for';
+
+/** Whether it was asked for in vain, so that it is asked for again after all others. */
+export const wasAsked = ({ tries }: Undecided) => tries > 0;
 
 // Soon once, since most faults pass; then each time twice as late.
 const laterMs = (tries: number, everyMs: number) =>

@@ -234,7 +234,7 @@ describe('a delivery whose contents cannot be had', () => {
     const look = looking();
     const items = withDetails(3);
     const { state } = await (await look({ items, accept, ask: failing(['i0'], error) })).ended;
-    expect(state.undecided).toMatchObject([{ id: 'i0', tries: 1 }]);
+    expect(state.undecided[0]).toMatchObject({ id: 'i0', tries: 1 });
     const more = [...items, item('i9', NOW + 1, { detail: detailOf('i9') })];
     const second = await look({ items: more, accept, state: { ...state, notBefore: null }, now: NOW + HOUR_MS });
     const { state: after } = await second.ended;
@@ -313,6 +313,57 @@ describe('a delivery whose contents cannot be had', () => {
       fetched.push(...next.fetched);
     }
     expect(fetched.toSorted()).toEqual(items.map(({ id }) => id).toSorted());
+  });
+
+  it('has a record where no look came to it before the log dropped it', async () => {
+    const look = looking();
+    const items = withDetails(120).map((each, at) => ({ ...each, headers: { 'x-id': `e${at}` } }));
+    const ask = failing(
+      items.map(({ id }) => id),
+      () => new LogError('refused', 'answered 403'),
+    );
+    const broken = await (await look({ items, ask })).ended;
+    const kept = await look({ items, accept, state: broken.state, now: NOW + HOUR_MS });
+    expect((await kept.ended).state.undecided).toEqual([]);
+    expect(kept.fetched).toHaveLength(120);
+    let { state } = broken;
+    const other = looking();
+    const acceptedIds = ['e7'];
+    for (const hours of [1, 2, 3, 27]) {
+      ({ state } = await (await other({ items: [], acceptedIds, state, now: NOW + hours * HOUR_MS })).ended);
+    }
+    const { records } = await other({ items: [], state });
+    expect(state).toMatchObject({ undecided: [], gap: { givenUp: 119 } });
+    expect(records.size).toBe(119);
+  });
+
+  it('has one record where it is too old, although the log still lists it', async () => {
+    const look = looking();
+    const items = withDetails(40);
+    const ask = failing(
+      items.map(({ id }) => id),
+      () => new LogError('refused', 'answered 403'),
+    );
+    let { state } = await (await look({ items, ask })).ended;
+    for (const hours of [0, 1, 2]) {
+      const now = NOW + (GIVEN_UP_AFTER_DAYS + 1) * DAY_MS + hours * HOUR_MS;
+      ({ state } = await (await look({ items, ask, state, now })).ended);
+    }
+    expect((await look({ items, state })).records.size).toBe(40);
+  });
+
+  it('is not lost where a later page of its list could not be had', async () => {
+    const look = looking();
+    let asked = 0;
+    const ask = async () => {
+      asked += 1;
+      if (asked === 2) throw new LogError('unavailable', 'answered 500');
+      return EMPTY;
+    };
+    const { state } = await (await look({ items: many(3), ask, isEndless: true })).ended;
+    const next = await look({ items: many(3), accept, state, now: NOW + 2 * DAY_MS });
+    await next.ended;
+    expect(next.fetched).toHaveLength(3);
   });
 
   it('stays open in the log where the state has no place for more', async () => {
