@@ -164,4 +164,4 @@ export function* releaseOrder(runRows: RunRows, { runId, at }: ReleasedRun): Dec
   return { kind: 'accepted', flowId: run.flowId, ...(next && { next }) };
 }
 
-export const orderPlacer: Placer = { name: 'order', lock, join, rejoin, leave };
+export const orderPlacer: Placer = { name: 'order', runs: { lock, join, rejoin, leave } };

@@ -1,9 +1,9 @@
-import { type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import type { DeliveryOutcome, DeliveryRecord, DeliveryShare, SignalClaim } from '../../model/delivery.ts';
 import type { AcceptResult, EventClaim, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
-import type { Coalescing } from './coalescing.ts';
 import type { Ask, Decision } from './decision.ts';
+import { findPlace } from './delivery-places.ts';
 import { shareFlows } from './flows.ts';
+import type { Joining, Place, Places } from './placer.ts';
 import { joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 import { fitsHeld, type Held, insertHeld } from './release.ts';
@@ -29,7 +29,7 @@ export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 
   /** Undefined where it starts a run. */
   readonly signal: SignalClaim | undefined;
   /** Undefined where it shares a run with no other. */
-  readonly coalescing: Coalescing | undefined;
+  readonly joining: Joining | undefined;
 }
 
 /** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
@@ -61,21 +61,20 @@ interface Kept {
  * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
  */
 export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
+  /** None where no delivery of the transaction shares a run. */
+  readonly places: readonly Places[];
   /** The run that an earlier redelivery of the same delivery belongs to. */
   findRedelivery(call: Call): Ask<string | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
   findKey(call: Call): Ask<FirstUse | undefined>;
   /** The run of the first delivery of its event, unless that has expired. */
   findEvent(call: Call): Ask<string | undefined>;
-  /** The run that waits for more deliveries of its key. */
-  findGroup(call: Call): Ask<Group | undefined>;
   /** Answers the steps that wait for the delivery, and keeps it for others; how many it answered. Writes. */
   answer(call: Call): Ask<number>;
   keepRedelivery(call: Call, runId: string): void;
   keepNonce(call: Call, runId: string | null): void;
   keepKey(call: Call, runId: string): void;
   keepEvent(call: Call, runId: string): void;
-  keepGroup(call: Call, group: Group): void;
   keepDelivery(call: Call, kept: Kept): void;
   /** Counts the delivery for the key that verified it. */
   countKeyUse(call: Call): void;
@@ -111,10 +110,8 @@ export interface Fate {
   readonly answered?: number;
   /** Its run waits for its turn. */
   readonly isWaiting?: true;
-  /** The group that it joined or opened. */
-  readonly group?: Group;
-  /** It is the last one that fits into its group. */
-  readonly startsNow?: boolean;
+  /** Where it goes with others. */
+  readonly place?: Place;
 }
 
 /** What became of a delivery at all of its triggers, in their order. */
@@ -146,11 +143,11 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
   const { fate, isReplay } = keepAlone(rows, call, result);
   if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
   if (fate.kind === 'answered') return { kind: 'answered', runId: null, answered: fate.answered ?? 0, isReplay };
-  const { isWaiting, startsNow = false } = fate;
+  const { isWaiting, place } = fate;
   if (fate.kind === 'duplicate') return { kind: 'duplicate', runId: fate.runId, isReplay };
   const runId = fate.runId ?? call.runId;
   if (fate.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
-  return { kind: 'coalesced', runId, isReplay, startsNow };
+  return { kind: 'coalesced', runId, isReplay, startsNow: place?.startsNow === true };
 }
 
 /**
@@ -281,17 +278,11 @@ function* fateOf<Call extends Candidate>(
   if (ofEvent !== undefined) return { kind: 'duplicate', runId: call.signal === undefined ? ofEvent : null };
   if (call.isFiltered) return { kind: 'filtered', runId: null };
   if (call.signal !== undefined) return { kind: 'answered', runId: null };
-  const { runId, revision, coalescing, redeliveredFrom } = call;
   const kind = start === 'later' ? 'held' : 'accepted';
-  if (coalescing === undefined || redeliveredFrom !== null) return { kind, runId };
-  const own = { runId, revision, isHeld: start === 'later' };
-  const open = yield* rows.findGroup(call);
-  const joined = open && joinGroup(open, coalescing, own);
-  if (joined !== undefined) {
-    return { kind: 'coalesced', runId: joined.runId, group: joined, startsNow: joined.dueAt <= coalescing.at };
-  }
-  const group = openGroup(coalescing, own);
-  return { kind, runId, ...(group.dueAt > coalescing.at && { group }) };
+  if (call.joining === undefined || call.redeliveredFrom !== null) return { kind, runId: call.runId };
+  const place = findPlace(rows.places, call, start === 'later');
+  if (place === undefined) return { kind, runId: call.runId };
+  return { kind: place.runId === call.runId ? kind : 'coalesced', runId: place.runId, place };
 }
 
 interface Keeping {
@@ -301,13 +292,13 @@ interface Keeping {
   readonly limit: HeldLimit | undefined;
 }
 
-/** Keeps the names of a delivery at one trigger, its group and its run. */
+/** Keeps the names of a delivery at one trigger, its place and its run. */
 function* keep<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   { call, held }: Member<Call>,
   { fate, nonce, isReplay, limit }: Keeping,
 ): Decision<Fate> {
-  const { kind, runId, group } = fate;
+  const { kind, runId, place } = fate;
   if (call.nonce !== undefined && nonce?.isOwn !== true) rows.keepNonce(call, runId);
   const isUse = call.verifiedBy !== null && call.hasDelivery && kind !== 'closed';
   if (isUse && !isReplay && call.redeliveredFrom === null) rows.countKeyUse(call);
@@ -318,7 +309,7 @@ function* keep<Call extends Candidate>(
   if (runId === null || kind === 'duplicate') return fate;
   if (call.idempotencyKey !== null) rows.keepKey(call, runId);
   if (call.event !== undefined) rows.keepEvent(call, runId);
-  if (group !== undefined) rows.keepGroup(call, group);
+  place?.keep();
   if (held !== undefined && limit !== undefined) {
     insertHeld(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
   }

@@ -1,36 +1,22 @@
-import type { Arrival, Group } from '../../model/coalescing.ts';
+import { HOUR_MS } from '../../model/clock.ts';
+import { type Arrival, type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import { digestOf, laneDigest } from '../digest.ts';
-import type { CoalesceClaim, NewRun } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { fixed, type Port, Rows, sql } from './port.ts';
+import type { Place, PlacedDelivery, Placer, Places } from './placer.ts';
+import { type Port, Rows, sql } from './port.ts';
+import { addDelivery, type RunDeliveryRow } from './run-deliveries.ts';
 
-/** What a run keeps of each of its deliveries, in the words of its table. */
-export interface RunDeliveryRow {
-  readonly delivery_id: string | null;
-  readonly received_at: number;
-  readonly idempotency_key: string | null;
-  readonly content_type: string | null;
-  /** JSON text. */
-  readonly headers: string;
-  readonly body: Uint8Array;
-}
-
-/** A delivery that joins others of its key, or is joined by them. */
-export interface Coalescing extends Arrival {
+/** What names the group of a delivery, and what the delivery brings to it. */
+interface Coalescing extends Arrival {
   readonly digest: string;
-  readonly delivery: RunDeliveryRow;
 }
 
 /** An unverified delivery never shares a run with a verified one, nor one with another whose turn is among other runs. */
-export function coalescingOf(
-  { flowId, triggerKey, order }: Pick<NewRun, 'flowId' | 'triggerKey' | 'order'>,
-  { key, isVerified, ...limits }: CoalesceClaim,
-  { at, delivery }: { readonly at: number; readonly delivery: RunDeliveryRow },
-): Coalescing {
+function coalescingOf({ flowId, triggerKey, order, joining: { claim, at, row } }: PlacedDelivery): Coalescing {
+  const { key, isVerified, ...limits } = claim;
   const lane = order === undefined ? [] : [laneDigest(flowId, { key: order.key, isVerified })];
   const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key, ...lane);
-  const bytes = delivery.body.byteLength + Buffer.byteLength(delivery.headers);
-  return { ...limits, digest, at, bytes, delivery };
+  return { ...limits, digest, at, bytes: row.body.byteLength + Buffer.byteLength(row.headers) };
 }
 
 interface GroupRow extends Omit<Group, 'isHeld'> {
@@ -42,7 +28,9 @@ interface GroupRow extends Omit<Group, 'isHeld'> {
  * The groups that the deliveries of one transaction may join. Until it ends no other transaction joins one of them or
  * opens another in its place, and none starts or ends its run.
  */
-export class Groups {
+class Groups implements Places {
+  readonly #port: Port;
+  readonly #coalescing: ReadonlyMap<PlacedDelivery, Coalescing>;
   readonly #open = new Map<string, Group>();
   readonly #changed = new Map<string, string>();
   /** Runs that wait for longer, or no more, with how much later they start than before. */
@@ -50,37 +38,48 @@ export class Groups {
   readonly #joined: (RunDeliveryRow & { readonly run_id: string; readonly place: number })[] = [];
   readonly #opened = new Map<string, RunDeliveryRow>();
 
-  /** To be asked after all names: locks are taken in this order everywhere. */
-  static *take(port: Port, calls: readonly (Coalescing | undefined)[]): Decision<Groups> {
-    const groups = new Groups();
-    const wanted = calls.filter((call) => call !== undefined);
-    if (wanted.length > 0) yield* groups.#read(port, wanted);
+  private constructor(port: Port, deliveries: readonly PlacedDelivery[]) {
+    this.#port = port;
+    this.#coalescing = new Map(deliveries.map((delivery) => [delivery, coalescingOf(delivery)]));
+  }
+
+  static *take(port: Port, deliveries: readonly PlacedDelivery[]): Decision<Groups> {
+    const groups = new Groups(port, deliveries);
+    yield* groups.#read();
     return groups;
   }
 
-  find({ digest }: Pick<Coalescing, 'digest'>): Group | undefined {
-    return this.#open.get(digest);
+  find(delivery: PlacedDelivery, isHeld: boolean): Place | undefined {
+    const coalescing = this.#coalescing.get(delivery);
+    if (coalescing === undefined) return undefined;
+    const { runId, revision } = delivery;
+    const own = { runId, revision, isHeld };
+    const open = this.#open.get(coalescing.digest);
+    const group = (open && joinGroup(open, coalescing, own)) ?? openGroup(coalescing, own);
+    const startsNow = group.dueAt <= coalescing.at;
+    if (startsNow && group.runId === runId) return undefined;
+    return { runId: group.runId, startsNow, keep: () => this.#keep(delivery, coalescing.digest, group) };
   }
 
   /** Keeps a group with the delivery that has opened or joined it. */
-  keep({ digest, delivery }: Coalescing, flowId: string, group: Group): void {
+  #keep({ flowId, joining: { row } }: PlacedDelivery, digest: string, group: Group): void {
     const { runId, deliveries: place } = group;
     const before = this.#open.get(digest);
     this.#open.set(digest, group);
     this.#changed.set(digest, flowId);
     if (group.isHeld) return;
     if (before?.runId !== runId) {
-      this.#opened.set(runId, delivery);
+      this.#opened.set(runId, row);
       return;
     }
     const laterMs = (this.#moved.get(runId)?.laterMs ?? 0) + group.dueAt - before.dueAt;
     this.#moved.set(runId, { group, laterMs });
-    this.#joined.push({ ...delivery, run_id: runId, place });
+    this.#joined.push({ ...row, run_id: runId, place });
   }
 
-  /** Writes what became of them; the runs that were opened are stored before. */
-  settle({ later }: Port): void {
+  settle(): void {
     if (this.#changed.size === 0) return;
+    const { later } = this.#port;
     const changed = [...this.#changed].flatMap(([digest, flowId]) => {
       const group = this.#open.get(digest);
       if (group === undefined) return [];
@@ -111,7 +110,9 @@ export class Groups {
     for (const row of this.#joined) addDelivery({ later }, row);
   }
 
-  *#read(port: Port, wanted: readonly Coalescing[]): Decision<void> {
+  *#read(): Decision<void> {
+    const port = this.#port;
+    const wanted = [...this.#coalescing.values()];
     // In one order everywhere: a row that does not exist cannot be locked.
     const digests = [...new Set(wanted.map(({ digest }) => digest))].sort();
     const from = Math.min(...wanted.map(({ at }) => at));
@@ -148,39 +149,19 @@ function* stillWaiting(port: Port, runIds: readonly string[]): Decision<Readonly
   return new Set(ids.filter((id) => !started.has(id)));
 }
 
-/** Gives a run that repeats another one its deliveries: none lacks its body, since the run has that of the newest. */
-export function copyDeliveries({ later }: Pick<Port, 'later'>, runId: string, from: string): void {
-  later(sql`
-    INSERT INTO sluice.run_deliveries (run_id, place, delivery_id, received_at, content_type, headers, body)
-    SELECT ${runId}::uuid, j.place, j.delivery_id, j.received_at,
-      CASE WHEN j.body IS NULL THEN i.content_type ELSE j.content_type END, coalesce(j.headers, i.headers),
-      coalesce(j.body, i.body)
-    FROM sluice.run_deliveries AS j JOIN sluice.run_inputs AS i ON i.run_id = j.run_id WHERE j.run_id = ${from}`);
-  later(sql`
-    UPDATE sluice.runs SET deliveries = (SELECT deliveries FROM sluice.runs WHERE id = ${from}) WHERE id = ${runId}`);
-}
+/** Its delivery may still be under way that opened or joined a group before that had ended. */
+const ENDED_GROUPS_MS = HOUR_MS;
 
-interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
-  readonly run_id: string;
-  /** From 1. */
-  readonly place: number;
-  /** Null where the run has them itself. */
-  readonly headers: string | null;
-  readonly body: Uint8Array | null;
-}
-
-const [stored, joined] = ['run_deliveries', 'consumers'].map(
-  (table) => `coalesce((SELECT max(joined) FROM ${table}), 0)`,
-);
-/** Behind all that joined a run before: a consumer may have come further than what is kept. */
-const NEXT_JOINED = fixed(`1 + max(${stored}, ${joined})`);
-
-export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
-  // PostgreSQL keeps the transaction.
-  later(sql`
-    INSERT INTO sluice.run_deliveries (run_id, place, delivery_id, received_at, idempotency_key, content_type, headers, body
-      /*sqlite: , position, joined */)
-    VALUES (${row.run_id}, ${row.place}, ${row.delivery_id}, ${row.received_at}, ${row.idempotency_key},
-      ${row.content_type}, ${row.headers}, ${row.body}
-      /*sqlite: , (SELECT coalesce(max(seq), 0) FROM runs), ${NEXT_JOINED} */)`);
-}
+export const coalescing: Placer = {
+  name: 'coalesce',
+  deliveries: {
+    take: Groups.take,
+    closeHeld: ({ later }, flowId) => later(sql`DELETE FROM sluice.coalesce_groups WHERE held_by = ${flowId}`),
+    purge: function* (port, { now, limit }) {
+      return yield* port.run(sql`
+        DELETE FROM sluice.coalesce_groups WHERE digest = ANY (ARRAY(
+          SELECT digest FROM sluice.coalesce_groups WHERE until_at < ${now - ENDED_GROUPS_MS} AND held_by IS NULL
+          ORDER BY until_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`);
+    },
+  },
+};

@@ -1,8 +1,9 @@
 import type { NewRun, RunOrder } from '../../model/run.ts';
-import type { NextRun } from '../store.ts';
+import type { CoalesceClaim, NextRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
 import type { FoundRun, RunRows } from './rows.ts';
+import type { RunDeliveryRow } from './run-deliveries.ts';
 
 /** A new run that may have to wait. */
 export interface PlacedRun extends Pick<NewRun, 'id' | 'flowId' | 'sourceRunId'> {
@@ -14,12 +15,55 @@ export interface EndedRun extends Pick<FoundRun, 'flowId' | 'revision' | 'status
   readonly at: number;
 }
 
-/**
- * Has runs of a flow wait for others, if the manifest says so: it is asked about no other run. `features/placer.ts` lists
- * the placers, and the first that has a run wait decides.
- */
+/** What a delivery brings to a run that it shares with others. */
+export interface Joining {
+  readonly claim: CoalesceClaim;
+  readonly at: number;
+  readonly row: RunDeliveryRow;
+}
+
+/** A delivery that may share a run, and the run that it starts otherwise. */
+export interface PlacedDelivery extends Pick<NewRun, 'flowId' | 'triggerKey' | 'revision' | 'order'> {
+  readonly runId: string;
+  readonly joining: Joining;
+}
+
+/** The run of a delivery: that of another one, which it joins, or its own, which others may join. */
+export interface Place {
+  readonly runId: string;
+  /** It is the last one that fits. */
+  readonly startsNow: boolean;
+  /** Keeps the delivery there, once nothing refuses it. */
+  keep(): void;
+}
+
+/** Where the deliveries of one transaction may go. */
+export interface Places {
+  /** Undefined where the delivery's own run starts at once. `isHeld`: its flow starts no runs now. */
+  find(delivery: PlacedDelivery, isHeld: boolean): Place | undefined;
+  /** Writes what became of them; the runs are stored before. */
+  settle(): void;
+}
+
+/** Has things wait, if the manifest says so. `features/placer.ts` lists the placers; the first that gives a place decides. */
 export interface Placer {
   readonly name: string;
+  readonly deliveries?: DeliveryPlacer;
+  readonly runs?: RunPlacer;
+}
+
+/** Has deliveries of a trigger share runs: it is asked about no other delivery. */
+export interface DeliveryPlacer {
+  /** Reads ahead for all of one transaction, after their names are asked for: locks are taken in this order everywhere. */
+  take(port: Port, deliveries: readonly PlacedDelivery[]): Decision<Places>;
+  /** Deliveries of the flow are held no longer: none joins them. */
+  closeHeld(port: Port, flowId: string): void;
+  /** Deletes at most `limit` places that nothing can go to any more; yields how many. */
+  purge(port: Port, given: { readonly now: number; readonly limit: number }): Decision<number>;
+}
+
+/** Has runs of a flow wait for others: it is asked about no other run. */
+export interface RunPlacer {
   /** Locks what new runs are to join, in one order: else two transactions that join the same could block each other. */
   lock(port: Port, runs: readonly PlacedRun[]): Decision<void>;
   /**

@@ -1,10 +1,14 @@
 import { placers } from '../../features/placer.ts';
 import type { NewRun, RunOrder } from '../../model/run.ts';
 import type { NextRun } from '../store.ts';
+import { coalescing } from './coalescing.ts';
 import type { Decision } from './decision.ts';
 import type { EndedRun, PlacedRun } from './placer.ts';
 import type { RunnableRevision } from './revisions.ts';
 import type { RunRows } from './rows.ts';
+
+export const deliveryPlacers = [coalescing, ...placers].flatMap(({ deliveries }) => deliveries ?? []);
+const runPlacers = placers.flatMap(({ runs }) => runs ?? []);
 
 /** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */
 export function orderIn(
@@ -24,7 +28,7 @@ const isOrdered = (run: Placed): run is PlacedRun => run.order !== undefined;
 export function* joinPlace(rows: PortRows, run: Placed, parentRunId?: string): Decision<boolean | string> {
   if (!isOrdered(run)) return false;
   const port = yield* rows.port();
-  for (const { join } of placers) {
+  for (const { join } of runPlacers) {
     const joined = yield* join(port, run, parentRunId);
     if (joined !== false) return joined;
   }
@@ -44,7 +48,7 @@ export function waiting<Run extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Ru
 /** Locks the places that new runs are to join. */
 export function* lockPlaces(rows: PortRows, runs: readonly Placed[]): Decision<void> {
   const port = yield* rows.port();
-  for (const { lock } of placers) yield* lock(port, runs.filter(isOrdered));
+  for (const { lock } of runPlacers) yield* lock(port, runs.filter(isOrdered));
 }
 
 /** Takes a run that is retried back to its place; see `Placer.rejoin`. */
@@ -54,7 +58,7 @@ export function* rejoinPlace(
 ): Decision<boolean | string> {
   const { order } = yield* rows.revisionOf(run.flowId, run.revision);
   if (order === undefined) return false;
-  for (const { rejoin } of placers) {
+  for (const { rejoin } of runPlacers) {
     const rejoined = yield* rejoin(rows, run);
     if (rejoined !== false) return rejoined;
   }
@@ -66,7 +70,7 @@ export function* leavePlace(rows: RunRows, run: EndedRun): Decision<NextRun | un
   // Of most flows nothing else is read. A run can be cancelled whatever became of its revision.
   const order = run.status === 'Cancelled' ? null : (yield* rows.revisionOf(run.flowId, run.revision)).order;
   if (order === undefined) return undefined;
-  for (const { leave } of placers) {
+  for (const { leave } of runPlacers) {
     const next = yield* leave(rows, run, order?.isStopped === true);
     if (next !== undefined) return next;
   }

@@ -2,8 +2,8 @@ import { planRun } from '../../model/planner.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
-import { addDelivery } from './coalescing.ts';
 import type { Decision } from './decision.ts';
+import { closeHeldPlaces } from './delivery-places.ts';
 import { lockFlows } from './flows.ts';
 import { toSearchKeys } from './lists.ts';
 import { insertKeys, insertRun } from './new-runs.ts';
@@ -11,6 +11,7 @@ import { orderIn } from './placing.ts';
 import { type Port, sql } from './port.ts';
 import { type Bounds, measureKept } from './removal.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
+import { addDelivery } from './run-deliveries.ts';
 import { pinRows } from './sub-run-rows.ts';
 import { readyRun, whyClosed } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
@@ -72,7 +73,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
       runs.push(started);
     }
     if (seqs.length > 0) yield* removeHeld(port, flowId, seqs);
-    closeHeldGroups(port, flowId);
+    closeHeldPlaces(port, flowId);
   }
   return { runs, left: yield* countLeft(port, flowId) };
 }
@@ -97,11 +98,6 @@ function insertDeliveries(port: Port, held: readonly HeldDelivery[]): void {
 }
 
 const valuesOf = ({ contentType: content_type, headers, body }: HeldDelivery) => ({ content_type, headers, body });
-
-/** Whatever is held next joins none of those that were held. */
-function closeHeldGroups({ later }: Port, flowId: string): void {
-  later(sql`DELETE FROM sluice.coalesce_groups WHERE held_by = ${flowId}`);
-}
 
 function* removeHeld(port: Port, flowId: string, seqs: readonly number[]): Decision<void> {
   const removed = yield* port.all<Size>(
@@ -140,7 +136,7 @@ function* discardHeld(
       WHERE id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
     const seqs = found.map(({ seq }) => seq);
     yield* removeHeld(port, flowId, seqs);
-    closeHeldGroups(port, flowId);
+    closeHeldPlaces(port, flowId);
   }
   return { discarded: found.length, left: yield* countLeft(port, flowId) };
 }

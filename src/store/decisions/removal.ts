@@ -4,6 +4,7 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import { countRecords, countRunRemoved } from './counts.ts';
 import type { Decision } from './decision.ts';
+import { purgePlaces } from './delivery-places.ts';
 import { type FixedText, fixed, type Port, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -155,9 +156,6 @@ function forgetFigures({ later }: Port, before: number): void {
     WHERE flow_id IN (SELECT flow_id FROM sluice.run_totals UNION SELECT '') AND hour < ${hour}`);
 }
 
-/** Its delivery may still be under way that opened or joined a group before that had ended. */
-const ENDED_GROUPS_MS = HOUR_MS;
-
 /** Stats look back 720 hours; older minutes are never read. */
 const [COUNTED_HOURS, COUNTED_MINUTES] = [fixed(`${31 * 24}`), fixed(`${31 * 24 * 60}`)];
 
@@ -296,17 +294,14 @@ export function removalVerbs({
             SELECT digest /*sqlite instead: seq */ FROM sluice.nonces
             WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`);
         if (nonces === limit) return nonces;
-        const groups = yield* port.run(sql`
-          DELETE FROM sluice.coalesce_groups WHERE digest = ANY (ARRAY(
-            SELECT digest FROM sluice.coalesce_groups WHERE until_at < ${now - ENDED_GROUPS_MS} AND held_by IS NULL
-            ORDER BY until_at LIMIT ${limit - nonces} FOR UPDATE SKIP LOCKED))`);
-        const left = limit - nonces - groups;
+        const places = yield* purgePlaces(port, { now, limit: limit - nonces });
+        const left = limit - nonces - places;
         if (left === 0) return limit;
         const events = yield* port.run(sql`
           DELETE FROM sluice.event_ids WHERE digest /*sqlite instead: seq */ = ANY (ARRAY(
             SELECT digest /*sqlite instead: seq */ FROM sluice.event_ids
             WHERE expires_at < ${now} ORDER BY expires_at LIMIT ${left} FOR UPDATE SKIP LOCKED))`);
-        return nonces + groups + events;
+        return nonces + places + events;
       },
     },
     purgeDeliveries: {

@@ -9,9 +9,9 @@ import {
   type FlowRows,
   sharingFlowRows,
 } from '../decisions/acceptance.ts';
-import { coalescingOf, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse } from '../decisions/counts.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
+import { takePlaces } from '../decisions/delivery-places.ts';
 import { flowsAt, lockFlows, shareFlows } from '../decisions/flows.ts';
 import { hold } from '../decisions/held-acceptance.ts';
 import {
@@ -23,6 +23,7 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import type { Joining, Places } from '../decisions/placer.ts';
 import { lockPlaces, waiting } from '../decisions/placing.ts';
 import { answerBy } from '../decisions/port.ts';
 import type { Held } from '../decisions/release.ts';
@@ -35,6 +36,7 @@ import type {
   Acceptance,
   AcceptResult,
   BirthLease,
+  CoalesceClaim,
   FlowRecord,
   HoldResult,
   SharedAcceptance,
@@ -109,14 +111,9 @@ export async function acceptAll(
     ClaimedNames.take(sql, calls),
     flowsBySlug(sql, calls),
   ]);
-  const groups = await decide(
-    Groups.take(
-      sql.port,
-      calls.map(({ coalescing }) => coalescing),
-    ),
-  );
+  const places = await decide(takePlaces(sql.port, calls));
   const written = new NewRows(sql);
-  const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, groups, written });
+  const rows = acceptanceRows(sql, { flows: flowRowsOf(flows), names, places, written });
   await lockOrders(sql, rows, calls);
   const results: (AcceptResult | SharedResult)[] = [];
   for (const { members, call } of each) {
@@ -131,7 +128,7 @@ export async function acceptAll(
   }
   names.settle(sql);
   written.write();
-  groups.settle(sql.port);
+  for (const place of places) place.settle();
   return results;
 }
 
@@ -205,8 +202,8 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
   let names: ClaimedNames | undefined;
   const claimNames = async () => {
     names = await ClaimedNames.take(sql, calls);
-    // What is shared joins no group.
-    const rows = acceptanceRows(sql, { flows, names, groups: new Groups(), written });
+    // What is shared shares no run.
+    const rows = acceptanceRows(sql, { flows, names, places: [], written });
     await lockOrders(sql, rows, calls);
     return rows;
   };
@@ -223,17 +220,17 @@ async function holdDelivery(sql: Sql, acceptance: Acceptance): Promise<HoldResul
   const held = heldOf(call);
   const written = new NewRows(sql);
   let names: ClaimedNames | undefined;
-  let groups: Groups | undefined;
+  let places: readonly Places[] = [];
   const claimNames = async () => {
     names = await ClaimedNames.take(sql, [call]);
-    groups = await decide(Groups.take(sql.port, [call.coalescing]));
-    return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, groups, written });
+    places = await decide(takePlaces(sql.port, [call]));
+    return acceptanceRows(sql, { flows: sharingFlowRows(sql.port), names, places, written });
   };
   const rowsOf = () => awaited(claimNames());
   const result = notFull(await decide(hold(sql.port, call, { held, bounds: sql.bounds.held, rowsOf })));
   names?.settle(sql);
   written.write();
-  groups?.settle(sql.port);
+  for (const place of places) place.settle();
   return result;
 }
 
@@ -301,7 +298,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     verifiedBy: verifiedBy ?? null,
     isFiltered,
     signal,
-    coalescing: coalesce && coalescingOf(run, coalesce, arrivalOf(acceptance)),
+    joining: coalesce && joiningOf(coalesce, acceptance),
     subFlows,
     pins,
     order,
@@ -342,11 +339,12 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
   };
 }
 
-function arrivalOf({ delivery, idempotencyKey, run }: Acceptance): Parameters<typeof coalescingOf>[2] {
+function joiningOf(claim: CoalesceClaim, { delivery, idempotencyKey, run }: Acceptance): Joining {
   const { startedAt: at, deliveryId, trigger } = run;
   return {
+    claim,
     at,
-    delivery: {
+    row: {
       delivery_id: deliveryId,
       received_at: delivery?.receivedAt ?? at,
       idempotency_key: idempotencyKey ?? null,
@@ -548,15 +546,16 @@ function flowRowsOf(flows: Flows): FlowRows {
 interface Transaction {
   readonly flows: FlowRows;
   readonly names: ClaimedNames;
-  readonly groups: Groups;
+  readonly places: readonly Places[];
   readonly written: NewRows;
 }
 
-function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction): AcceptanceRows<AcceptCall> {
+function acceptanceRows(sql: Sql, { flows, names, places, written }: Transaction): AcceptanceRows<AcceptCall> {
   const { redeliveries, keys, events } = names;
   return {
     ...flows,
     ...sharedPinRows(sql.port),
+    places,
     findRedelivery: ({ redeliveryRow }) => known(redeliveryRow && redeliveries.find(redeliveryRow.digest)?.run_id),
     findNonce(call) {
       const first = names.findNonce(call);
@@ -584,7 +583,6 @@ function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction
       }
       return known(undefined);
     },
-    findGroup: ({ coalescing }) => known(coalescing && groups.find(coalescing)),
     answer: (call) => awaited(decide(answerBy(sql.port, call))),
     keepRedelivery({ redeliveryRow }, runId) {
       if (redeliveryRow !== undefined) redeliveries.keep(ofRun(redeliveryRow, runId));
@@ -597,9 +595,6 @@ function acceptanceRows(sql: Sql, { flows, names, groups, written }: Transaction
     },
     keepEvent({ eventRow }, runId) {
       if (eventRow !== undefined) events.keep(ofRun(eventRow, runId));
-    },
-    keepGroup({ coalescing, flowId }, group) {
-      if (coalescing !== undefined) groups.keep(coalescing, flowId, group);
     },
     keepDelivery({ runId: ownRunId, acceptance: { delivery, run } }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;

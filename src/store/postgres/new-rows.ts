@@ -1,8 +1,8 @@
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
-import { copyDeliveries } from '../decisions/coalescing.ts';
 import { countDelivery, countRun } from '../decisions/counts.ts';
+import { copyDeliveries } from '../decisions/run-deliveries.ts';
 import {
   DELIVERY_COLUMNS,
   deliveryRow,

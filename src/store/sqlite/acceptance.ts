@@ -9,9 +9,9 @@ import {
   type FlowRows,
   type NonceUse,
 } from '../decisions/acceptance.ts';
-import { coalescingOf, copyDeliveries, Groups } from '../decisions/coalescing.ts';
 import { countKeyUse, countRun } from '../decisions/counts.ts';
-import { decideNow, known } from '../decisions/decision.ts';
+import { type Decision, decideNow, known } from '../decisions/decision.ts';
+import { takePlaces } from '../decisions/delivery-places.ts';
 import { hold } from '../decisions/held-acceptance.ts';
 import {
   keepHeaders,
@@ -23,13 +23,15 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import type { Joining } from '../decisions/placer.ts';
 import { answerBy } from '../decisions/port.ts';
 import type { Held } from '../decisions/release.ts';
+import { copyDeliveries } from '../decisions/run-deliveries.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest } from '../digest.ts';
 import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
-import type { AcceptResult, HoldResult, Pins, SharedResult } from '../store.ts';
+import type { AcceptResult, CoalesceClaim, HoldResult, Pins, SharedResult } from '../store.ts';
 import { rememberInBatches } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';
@@ -59,25 +61,21 @@ interface AcceptCall extends Candidate {
   readonly body: Uint8Array;
   readonly nonce: SentNonce | undefined;
   readonly event: SentEvent | undefined;
-  groups: Groups | undefined;
 }
 
 function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
   const { run, delivery, coalesce, ...received } = receivedAcceptance(sent);
   const [row, , , subFlows, pins, order] = run;
-  const [flowId, revision] = [row[RUN.flow_id] as string, row[RUN.revision] as number];
-  const triggerKey = row[RUN.trigger_key] as string;
   return {
     ...received,
     runId: row[RUN.id] as string,
-    flowId,
-    triggerKey,
-    revision,
+    flowId: row[RUN.flow_id] as string,
+    triggerKey: row[RUN.trigger_key] as string,
+    revision: row[RUN.revision] as number,
     hasDelivery: delivery !== undefined,
     redeliveredFrom: delivery === undefined ? null : (delivery[0][DELIVERY.redelivered_from] as string | null),
     idempotencyKey: row[RUN.idempotency_key] as string | null,
-    coalescing: coalesce && coalescingOf({ flowId, triggerKey, order }, coalesce, arrivalOf(run, delivery, body)),
-    groups: undefined,
+    joining: coalesce && joiningOf(coalesce, run, { delivery, body }),
     subFlows,
     pins,
     order,
@@ -88,11 +86,16 @@ function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
   };
 }
 
-function arrivalOf([row]: SentRun, delivery: SentDelivery | undefined, body: Uint8Array) {
+function joiningOf(
+  claim: CoalesceClaim,
+  [row]: SentRun,
+  { delivery, body }: { delivery: SentDelivery | undefined; body: Uint8Array },
+): Joining {
   const at = row[RUN.started_at] as number;
   return {
+    claim,
     at,
-    delivery: {
+    row: {
       delivery_id: row[RUN.delivery_id] as string | null,
       received_at: (delivery?.[0][DELIVERY.received_at] ?? at) as number,
       idempotency_key: row[RUN.idempotency_key] as string | null,
@@ -103,28 +106,32 @@ function arrivalOf([row]: SentRun, delivery: SentDelivery | undefined, body: Uin
   };
 }
 
-/** Decides about a call that may join a group, and writes what became of the group. */
-function withGroups<Result>(db: Database, call: AcceptCall, decideIt: () => Result): Result {
-  if (call.coalescing === undefined) return decideIt();
-  const port = portOf(db);
-  const groups = decideNow(Groups.take(port, [call.coalescing]));
-  call.groups = groups;
-  const result = decideIt();
-  groups.settle(port);
+/** Decides about a call that may go to a place with others, and writes what became of that. */
+function withPlaces<Result>(
+  db: Database,
+  { rows, call }: { readonly rows: AcceptRows; readonly call: AcceptCall },
+  decideBy: (rows: AcceptRows) => Decision<Result>,
+): Result {
+  if (call.joining === undefined) return decideNow(decideBy(rows));
+  const places = decideNow(takePlaces(portOf(db), [call]));
+  const result = decideNow(decideBy({ ...rows, places }));
+  for (const place of places) place.settle();
   return result;
 }
+
+type AcceptRows = AcceptanceRows<AcceptCall>;
 
 /** What the writer has besides its database; what is prepared here is prepared once for its connection. */
 export interface WriterState {
   readonly indexes: NameIndexes;
-  readonly rows: AcceptanceRows<AcceptCall>;
+  readonly rows: AcceptRows;
   readonly held: StoreOptions['held'];
 }
 
 function prepareAccept(db: Database, { rows }: WriterState): (sent: SentAcceptance, body: Uint8Array) => AcceptResult {
   return (sent, body) => {
     const call = callOf(sent, body);
-    return withGroups(db, call, () => decideNow(accept(rows, call)));
+    return withPlaces(db, { rows, call }, (placed) => accept(placed, call));
   };
 }
 
@@ -134,8 +141,8 @@ function prepareHoldDelivery(
 ): (sent: SentAcceptance, body: Uint8Array) => HoldResult | 'full' {
   return (sent, body) => {
     const call = callOf(sent, body);
-    return withGroups(db, call, () =>
-      decideNow(hold(portOf(db), call, { held: heldOf(call), bounds, rowsOf: () => known(rows) })),
+    return withPlaces(db, { rows, call }, (placed) =>
+      hold(portOf(db), call, { held: heldOf(call), bounds, rowsOf: () => known(placed) }),
     );
   };
 }
@@ -175,7 +182,7 @@ function prepareFlowRows(db: Database): FlowRows {
   return { shareFlow: (flowId) => known(flowOf(flowId) ?? undefined) };
 }
 
-export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): AcceptanceRows<AcceptCall> {
+export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): AcceptRows {
   const triggerKeys = rememberInBatches(db, {
     tables: ['former_trigger_keys', 'nonce_headers'],
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],
@@ -197,6 +204,7 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
   return {
     ...prepareFlowRows(db),
     ...pinRows(portOf(db)),
+    places: [],
     findRedelivery: ({ redeliveredFrom }) => known(findRedelivery.get(redeliveredFrom)),
     findNonce: (call) => known(nonces.find(call, triggerKeys(call.flowId, call.triggerKey))),
     findKey({ flowId, triggerKey, idempotencyKey }) {
@@ -207,7 +215,6 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
       return known(undefined);
     },
     findEvent: (call) => known(events.find(call, triggerKeys(call.flowId, call.triggerKey))),
-    findGroup: ({ coalescing, groups }) => known(coalescing && groups?.find(coalescing)),
     answer: (call) => known(decideNow(answerBy(portOf(db), call))),
     keepRedelivery() {
       // The delivery itself says which one it repeats, and which run it belongs to.
@@ -216,9 +223,6 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
     keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, run: [row] }, runId) =>
       insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
     keepEvent: (call, runId) => events.keep(call, runId),
-    keepGroup({ coalescing, groups, flowId }, group) {
-      if (coalescing !== undefined) groups?.keep(coalescing, flowId, group);
-    },
     keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
       const [row, keys] = delivery;
