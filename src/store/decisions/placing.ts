@@ -1,13 +1,12 @@
 import { placers } from '../../features/placer.ts';
 import type { NewRun, RunOrder } from '../../model/run.ts';
 import type { NextRun } from '../store.ts';
-import { coalescing } from './coalescing.ts';
 import type { Decision } from './decision.ts';
 import type { EndedRun, PlacedRun } from './placer.ts';
 import type { RunnableRevision } from './revisions.ts';
 import type { RunRows } from './rows.ts';
 
-export const deliveryPlacers = [coalescing, ...placers].flatMap(({ deliveries }) => deliveries ?? []);
+export const deliveryPlacers = placers.flatMap(({ deliveries }) => deliveries ?? []);
 const runPlacers = placers.flatMap(({ runs }) => runs ?? []);
 
 /** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */

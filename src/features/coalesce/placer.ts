@@ -1,10 +1,10 @@
 import { HOUR_MS } from '../../model/clock.ts';
 import { type Arrival, type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
-import { digestOf, laneDigest } from '../digest.ts';
-import type { Decision } from './decision.ts';
-import type { Place, PlacedDelivery, Placer, Places } from './placer.ts';
-import { type Port, Rows, sql } from './port.ts';
-import { addDelivery, type RunDeliveryRow } from './run-deliveries.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import type { Place, PlacedDelivery, Placer, Places } from '../../store/decisions/placer.ts';
+import { type Port, Rows, sql } from '../../store/decisions/port.ts';
+import { addDelivery, type RunDeliveryRow } from '../../store/decisions/run-deliveries.ts';
+import { digestOf, laneDigest } from '../../store/digest.ts';
 
 /** What names the group of a delivery, and what the delivery brings to it. */
 interface Coalescing extends Arrival {
@@ -152,7 +152,7 @@ function* stillWaiting(port: Port, runIds: readonly string[]): Decision<Readonly
 /** Its delivery may still be under way that opened or joined a group before that had ended. */
 const ENDED_GROUPS_MS = HOUR_MS;
 
-export const coalescing: Placer = {
+export const coalescePlacer: Placer = {
   name: 'coalesce',
   deliveries: {
     take: Groups.take,
