@@ -18,6 +18,8 @@ export interface SettingRow<Schema extends z.ZodType = z.ZodType> {
   read?(given: unknown, read: SecretReader): { readonly value: unknown } | { readonly lines: readonly string[] };
   /** What is wrong with a value that is set and fits the schema; not for what another setting decides. */
   problem?(value: NonNullable<z.output<Schema>>): string | undefined;
+  /** A reload takes it up too; the credentials, which it always does, need not say so. */
+  readonly isReadAgain?: true;
   /** A mistake is told in the schema's words besides. */
   readonly tellsWhy?: true;
 }

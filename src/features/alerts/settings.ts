@@ -7,6 +7,7 @@ export const alertsSettings = {
     variable: 'SLUICE_ALERTS',
     contents: 'private',
     replicas: 'same',
+    isReadAgain: true,
     accepts: 'the path of a JSON file with targets: { "targets": { NAME: { "type", … } } }',
     meaning:
       'Where to report failed runs, refused deploys and other problems: Slack, Teams, Discord, PagerDuty, Opsgenie, a URL or mail.',

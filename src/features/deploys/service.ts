@@ -411,8 +411,8 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
   return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }
 
-/** What a reload takes up; and the address, which it does not read again. */
-const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>(['host', 'alerts', ...CREDENTIAL_SETTINGS]);
+/** What a reload takes up of the kernel's; and the address, which it does not read again. */
+const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>(['host', ...CREDENTIAL_SETTINGS]);
 
 export const deploys = servicePart({
   name: 'deploys',
@@ -420,7 +420,8 @@ export const deploys = servicePart({
   start: ({ inForce, logger }) => ({
     onSettings(settings) {
       const kept = describeSettings().filter(
-        ({ name }) => !READ_AGAIN.has(name) && !isDeepStrictEqual(settings[name], inForce.current()[name]),
+        ({ name, isReadAgain = READ_AGAIN.has(name) }) =>
+          !isReadAgain && !isDeepStrictEqual(settings[name], inForce.current()[name]),
       );
       if (kept.length === 0) return;
       const names = kept.map(({ variable }) => variable);
