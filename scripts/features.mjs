@@ -14,6 +14,8 @@ const FACES = {
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',
   settings: 'Settings',
+  metrics: 'Metrics',
+  events: 'Events',
   plan: 'Plan',
   changes: 'Changes',
   command: 'Command',

@@ -19,6 +19,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/manifest/fields/keys.ts', "import type { Trigger } from '../schema.ts';"],
   ['src/manifest/checks/deep/webhook.ts', "import { resolveScheme } from '../../../webhooks/schemes/resolve.ts';"],
   ['src/telemetry/metrics.ts', "import type { Catalog } from '../flows/catalog.ts';"],
+  ['src/telemetry/tracing.ts', "import { eventParts } from '../features/events.ts';"],
+  ['src/telemetry/events.ts', "import { httpRequestEvents } from '../features/http-request/events.ts';"],
+  ['src/features/schedules/metrics.ts', "import type { Metrics } from '../../telemetry/metrics.ts';"],
   ['src/store/sealed.ts', "import { openSqliteStore } from './sqlite/client.ts';"],
   ['src/store/contract/runs.ts', "import type { Engine } from '../../flows/engine.ts';"],
   ['src/store/decisions/follow.ts', "import type { Database } from 'better-sqlite3';"],
@@ -149,6 +152,9 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/manifest/webhook-fields.ts', "import { triggerParts } from '../features/trigger.ts';"],
   ['src/features/rhythm/trigger.ts', "import { field } from '../../manifest/fields/row.ts';"],
   ['src/model/attention.ts', "import { attentionKinds } from '../features/attention.ts';"],
+  ['src/telemetry/events.ts', "import { eventParts } from '../features/events.ts';"],
+  ['src/telemetry/metrics.ts', "import { metricParts } from '../features/metrics.ts';"],
+  ['src/features/schedules/metrics.ts', "import { Histogram } from 'prom-client';"],
   ['src/features/service.ts', "import { books } from './books/service.ts';"],
   ['src/features/books/service.ts', "import { route } from '../../dashboard/route.ts';"],
   ['src/features/books/service.ts', "import { sql } from '../../store/decisions/port.ts';"],
@@ -215,6 +221,8 @@ const NAMED = new Set([
   'src/manifest/load.ts',
   'src/manifest/webhook-fields.ts',
   'src/model/attention.ts',
+  'src/telemetry/events.ts',
+  'src/telemetry/metrics.ts',
   'src/store/open-store.ts',
   'src/features/copy/copy-database.ts',
   'src/features/copy/sqlite-rows.ts',
@@ -227,7 +235,8 @@ const NAMED = new Set([
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const name = `${prefix}-${index}`;
-    const isFace = /^(trigger|settings)\.ts$/.test(basename(original)) && original.includes('/features/');
+    const isFace =
+      /^(trigger|settings|events|metrics)\.ts$/.test(basename(original)) && original.includes('/features/');
     const own = isFace
       ? join(dirname(original), '..', name, basename(original))
       : join(dirname(original), name + extname(original));

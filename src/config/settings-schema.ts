@@ -2,6 +2,7 @@ import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { settingParts } from '../features/settings.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
+import { joined } from '../model/joined.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
 import { integer, option, type SettingRow, type SettingRows, secret } from './setting-row.ts';
 import { readTokens, type TokenEntry } from './tokens.ts';
@@ -413,9 +414,8 @@ const kernelRows = {
   ),
 } satisfies SettingRows;
 
-type Joined<Parts> = Parts extends readonly [infer First, ...infer Others] ? First & Joined<Others> : unknown;
-type Rows = typeof kernelRows & Joined<typeof settingParts>;
-const rows = Object.assign({}, kernelRows, ...settingParts) as Rows;
+const rows = joined(kernelRows, settingParts);
+type Rows = typeof rows;
 type Schemas = { readonly [Name in keyof Rows]: Rows[Name] extends SettingRow<infer Schema> ? Schema : never };
 
 /**

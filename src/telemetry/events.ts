@@ -1,11 +1,9 @@
 import type { Logger } from 'pino';
+import { eventParts } from '../features/events.ts';
+import { joined } from '../model/joined.ts';
 import type { Json } from '../model/json.ts';
 
-/**
- * Every numbered log event. Ids are stable, so that alerts may match on them; 4000, 4004, 4006 and 4009 are reserved and
- * are never emitted.
- */
-export const EVENTS = {
+const KERNEL = {
   RunStarted: { eventId: 1000, level: 'info' },
   RunCompleted: { eventId: 1001, level: 'info' },
   TriggerRejectedDisabledFlow: { eventId: 1010, level: 'warn' },
@@ -16,8 +14,6 @@ export const EVENTS = {
   StepSkipped: { eventId: 2003, level: 'info' },
   WhenEvaluationFailed: { eventId: 2005, level: 'warn' },
   DispatchEnqueued: { eventId: 3000, level: 'debug' },
-  CircuitOpened: { eventId: 3010, level: 'warn' },
-  CircuitClosed: { eventId: 3011, level: 'info' },
   WebhookSignatureRejected: { eventId: 4001, level: 'warn' },
   WebhookReplayRejected: { eventId: 4002, level: 'warn' },
   WebhookRateLimited: { eventId: 4003, level: 'warn' },
@@ -35,6 +31,12 @@ export const EVENTS = {
   AccessDenied: { eventId: 5004, level: 'warn' },
   AccessWidened: { eventId: 5010, level: 'warn' },
 } as const;
+
+/**
+ * Every numbered log event. Ids are stable, so that alerts may match on them; 4000, 4004, 4006 and 4009 are reserved and
+ * are never emitted.
+ */
+export const EVENTS = joined(KERNEL, eventParts);
 
 export type EventName = keyof typeof EVENTS;
 

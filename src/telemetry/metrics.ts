@@ -8,9 +8,17 @@ import {
   type HistogramConfiguration,
   Registry,
 } from 'prom-client';
+import { metricParts } from '../features/metrics.ts';
+import type { Joined } from '../model/joined.ts';
+
+type Made<Makers> = {
+  [Index in keyof Makers]: Makers[Index] extends (registry: Registry) => infer Part ? Part : never;
+};
 
 /** Everything `/metrics` shows. One per app, so that two apps in one process do not share counts. */
-export interface Metrics {
+export type Metrics = KernelMetrics & Joined<Made<typeof metricParts>>;
+
+interface KernelMetrics {
   readonly registry: Registry;
   /** `flow` is the flow's id, `none` or `other`, `scheme` a scheme's name or `none`. */
   readonly webhookReceived: FlowCounter<'result' | 'scheme'>;
@@ -30,11 +38,6 @@ export interface Metrics {
   /** From the time a step fell due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
-  /** `host` is an origin, of the first 50 hosts, or `other`. */
-  readonly outgoingRequests: Counter<'host' | 'result'>;
-  readonly outgoingCircuitsOpen: Gauge<'host'>;
-  /** As of the last second. */
-  readonly outgoingWaitingSteps: Gauge<'host'>;
   readonly dueSteps: Gauge;
   /** Of those that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
@@ -47,8 +50,6 @@ export interface Metrics {
   /** Readers of the event stream that were not let in, `too_many`, or had it ended, `too_slow`. */
   readonly eventReadersRefused: Counter<'reason'>;
   readonly roomRefused: Counter<'room'>;
-  /** From the time a cron trigger fell due to its run's start. */
-  readonly scheduleLagMs: Histogram;
   readonly commitSeconds: Histogram;
   /** These four are set whenever the metrics are read. */
   readonly databaseFileBytes: Gauge;
@@ -73,11 +74,10 @@ export function createMetrics(): Metrics {
   const registry = Registry.merge([OF_PROCESS]);
   const registers = [registry];
   const flows = { counted: flowNames(MOST_COUNTED_FLOWS), timed: flowNames(MOST_TIMED_FLOWS) };
-  return {
+  const kernel: KernelMetrics = {
     registry,
     ...webhookMetrics(registers, flows),
     ...runMetrics(registers, flows),
-    ...outgoingMetrics(registers),
     ...dashboardMetrics(registry),
     ...storeMetrics(registry),
     stepsCompleted: new Counter({
@@ -99,12 +99,6 @@ export function createMetrics(): Metrics {
       buckets: LATENCY_MS_BUCKETS,
       registers,
     }),
-    scheduleLagMs: new Histogram({
-      name: 'sluice_schedule_lag_ms',
-      help: 'Milliseconds from the time a cron trigger became due to the start of its run.',
-      buckets: DURATION_MS_BUCKETS,
-      registers,
-    }),
     dueSteps: gaugeIn(registry, {
       name: 'sluice_due_steps',
       help: 'Due steps that wait for their turn; not counted beyond the limit of the backlog.',
@@ -116,6 +110,8 @@ export function createMetrics(): Metrics {
     ready: gaugeIn(registry, { name: 'sluice_ready', help: '1 while /health/ready answers 200, else 0.' }),
     stepsInFlight: gaugeIn(registry, { name: 'sluice_steps_in_flight', help: 'Running steps.' }),
   };
+  const makers: readonly ((registry: Registry) => object)[] = metricParts;
+  return Object.assign(kernel, ...makers.map((make) => make(registry))) as Metrics;
 }
 
 /** A gauge that a part of the service measures. */
@@ -239,29 +235,6 @@ function runMetrics(registers: Registry[], { counted, timed }: Flows) {
 function startingAtZero<Label extends string>(counter: Counter<Label>, labels: readonly Record<Label, string>[]) {
   for (const each of labels) counter.inc(each, 0);
   return counter;
-}
-
-function outgoingMetrics(registers: Registry[]) {
-  return {
-    outgoingRequests: new Counter({
-      name: 'sluice_outgoing_requests_total',
-      help: 'Requests of HttpRequest steps by host and result: answered, failed, refused (Retry-After) or none. 50 hosts, then other.',
-      labelNames: ['host', 'result'],
-      registers,
-    }),
-    outgoingCircuitsOpen: new Gauge({
-      name: 'sluice_outgoing_circuits_open',
-      help: '1 while the circuit of a host is open, else 0; of other hosts, how many are open.',
-      labelNames: ['host'],
-      registers,
-    }),
-    outgoingWaitingSteps: new Gauge({
-      name: 'sluice_outgoing_waiting_steps',
-      help: 'Steps that wait for their turn at a host, in all replicas; at most 10000 are counted for each host.',
-      labelNames: ['host'],
-      registers,
-    }),
-  } as const;
 }
 
 function webhookMetrics(registers: Registry[], { counted, timed }: Flows) {

@@ -16,6 +16,8 @@ const LISTS = [
   'trigger-view.ts',
   'step-types.ts',
   'settings.ts',
+  'metrics.ts',
+  'events.ts',
   'plan.ts',
   'changes.ts',
   'command.ts',

@@ -1,4 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { EVENTS } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 const FLOWS = 1_500;
@@ -90,4 +93,16 @@ it('a thousand flows make a scrape of less than a megabyte', async () => {
     metrics.runDurationMs.observe({ flow, status: 'Succeeded' }, 70);
   }
   expect((await metrics.registry.metrics()).length).toBeLessThan(1_000_000);
+});
+
+it('every metric is set somewhere, and every event logged', () => {
+  const src = resolve(import.meta.dirname, '../../src');
+  const code = readdirSync(src, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts') && !/(^|\/)(metrics|events)\.ts$/.test(file))
+    .map((file) => readFileSync(join(src, file), 'utf8'))
+    .join('\n');
+  const { registry, ...metrics } = createMetrics();
+  const isSet = (name: string) => RegExp(`metrics\\??\\.${name}\\b|\\b${name}\\.set\\(`).test(code);
+  expect(Object.keys(metrics).filter((name) => !isSet(name))).toEqual([]);
+  expect(Object.keys(EVENTS).filter((name) => !code.includes(`'${name}'`))).toEqual([]);
 });

@@ -1,0 +1,7 @@
+/** All that the parts of a list have, as one type. */
+export type Joined<Parts> = Parts extends readonly [infer First, ...infer Others] ? First & Joined<Others> : unknown;
+
+/** The kernel's rows and those of features, by name. */
+export function joined<Kernel extends object, const Parts extends readonly object[]>(kernel: Kernel, parts: Parts) {
+  return Object.assign({}, kernel, ...parts) as Kernel & Joined<Parts>;
+}
