@@ -11,7 +11,6 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useAnswer } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { actions } from './page-words.ts';
 import type { RunBulkAnswers } from './service.ts';
 
 type Action = RunBulkAnswers['BulkAction'];
@@ -292,4 +291,12 @@ function useIntervention(id: string) {
   return known;
 }
 
-export const bulkPage: PagePart = { name: 'bulk', at: { runsTools: BulkActions }, actions };
+export const bulkPage: PagePart = {
+  name: 'bulk',
+  at: { runsTools: BulkActions },
+  actions: {
+    cancelRuns: 'Cancel many runs',
+    rerunRuns: 'Run many again',
+    retryRuns: 'Retry many runs',
+  },
+};

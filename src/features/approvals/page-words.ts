@@ -1,2 +1,0 @@
-/** What somebody may do by it, as the activity list names it. */
-export const actions = { answerByLink: 'Answer by a link' };

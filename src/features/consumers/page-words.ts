@@ -1,5 +1,0 @@
-/** What its operations are called in the activity. */
-export const actions = {
-  openConsumer: 'Forward deliveries',
-  deleteConsumer: 'Forget a consumer',
-};
