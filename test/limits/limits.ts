@@ -128,7 +128,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
   'so much is remembered or watched; the oldest goes': [
     'dashboard/auth.ts MAX_REMEMBERED',
     'features/alerts/alert-plan.ts MOST_ALERTS',
-    'features/approvals/bound.ts MAX_REMEMBERED',
+    'features/approvals/service.ts MAX_REMEMBERED',
     'features/alerts/watch.ts MOST_PROCESSES',
     'features/drift/payload-watch.ts MOST_EVENTS',
     'features/drift/payload-watch.ts MOST_ROWS',

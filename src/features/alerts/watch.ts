@@ -30,8 +30,7 @@ import {
   type ToldDeploy,
   type Unnamed,
 } from './incidents.ts';
-import { factsOf, lineOf } from './lines.ts';
-import type { AlertMessage } from './message.ts';
+import { type AlertMessage, factsOf, lineOf } from './message.ts';
 import type { AlertSender } from './send.ts';
 import { alertsStore } from './store.ts';
 import { type AlertSettings, isProgram } from './targets.ts';

@@ -1,13 +1,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import { isoTime } from '../../dashboard/answer.ts';
 import { noteEnd } from '../../dashboard/interventions.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { HttpError, UnfitClockError } from '../../errors.ts';
+import { type Clock, MINUTE_MS } from '../../model/clock.ts';
 import { isJsonObject, own, parseJson } from '../../model/json.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { addressGroup } from '../../webhooks/networks/addresses.ts';
 import { senderOf } from '../../webhooks/read-delivery.ts';
 import { answerPage, STYLE, STYLE_NAME } from './answer-page.ts';
-import { boundByAddress } from './bound.ts';
 import { ANSWERS, type Link, type Question } from './links.ts';
 import { approvalsStepTypes } from './step-types.ts';
 import { approvalsStore, type Wait } from './store.ts';
@@ -156,6 +158,25 @@ async function take({ link, question, choice, address }: Taking, services: Dashb
   if (result === 'taken') services.extensions.of(approvalsStepTypes).onAnswered();
   await noteEnd(intervention, { statusCode: STATUS[result] }, services);
   return result;
+}
+
+/** The one that was seen longest ago is forgotten first, so that a flood of addresses costs no memory. */
+const MAX_REMEMBERED = 10_000;
+
+/** Says whether one address, an IPv6 /64 as one, has asked more often than so many times in a minute. */
+function boundByAddress(clock: Clock, mostAMinute: number): (address: string) => boolean {
+  // Takes 200 kB before it holds anything, so it is made with the first question.
+  let asked: LRUCache<string, { count: number; readonly since: number }> | undefined;
+  return (address) => {
+    asked ??= new LRUCache({ max: MAX_REMEMBERED });
+    const group = addressGroup(address);
+    const now = clock.monotonic();
+    const known = asked.get(group);
+    const own = known !== undefined && now - known.since < MINUTE_MS ? known : { count: 0, since: now };
+    own.count += 1;
+    asked.set(group, own);
+    return own.count > mostAMinute;
+  };
 }
 
 export const approvals = servicePart({ name: 'approvals', openRoutes });
