@@ -47,13 +47,15 @@ export function formatIssue(issue: ManifestIssue): string {
   return `${issue.severity} ${place}: ${issue.message}`;
 }
 
+/** The path and the places that it leads through; a key in quotes may have any number of dots. */
+export function placesOn(path: string): string[] {
+  const ends = [...path.matchAll(/\["[^"\\]*(?:\\.[^"\\]*)*"|[.[]/g)];
+  return [...ends.map(({ index }) => path.slice(0, index)), path];
+}
+
 /** Whether the path is one of the places or leads into one. */
 export function isWithin(path: string, places: ReadonlySet<string>): boolean {
-  // By the beginnings of the path: there may be as many places as there are steps, and each step asks.
-  for (let end = 0; end < path.length; end += 1) {
-    if ((path[end] === '.' || path[end] === '[') && places.has(path.slice(0, end))) return true;
-  }
-  return places.has(path);
+  return placesOn(path).some((place) => places.has(place));
 }
 
 // No known name is longer, and the distance costs the product of both lengths.
@@ -146,14 +148,26 @@ export function withIdsOfNames<Issue extends ManifestIssue>(
   });
 }
 
-/** `; did you mean "webhookSlug"?`, or nothing where no name is close, means the same elsewhere, or begins alike. */
-export function didYouMean(name: string, known: Iterable<string>): string {
-  const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
-  const names: string[] = [];
-  for (const each of known) {
-    if (names.length === MAX_NAMES) break;
-    names.push(each);
+// More are not mended at once, and each costs a look at all known names.
+const MAX_HINTS = 100;
+let hintsLeft = Number.POSITIVE_INFINITY;
+
+/** Of the names that are unknown to what it calls, the first alone are told what may be meant. */
+export function withFewHints<Result>(read: () => Result): Result {
+  hintsLeft = MAX_HINTS;
+  try {
+    return read();
+  } finally {
+    hintsLeft = Number.POSITIVE_INFINITY;
   }
+}
+
+/** `; did you mean "webhookSlug"?`, or nothing where no name is close, means the same elsewhere, or begins alike. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  hintsLeft -= 1;
+  if (hintsLeft < 0) return '';
+  const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
+  const names = known.slice(0, MAX_NAMES);
   const same = Object.hasOwn(SAID_ELSEWHERE, written) ? (SAID_ELSEWHERE[written] ?? []) : [];
   const meant = nearestName(name, names) ?? same.find((each) => names.includes(each)) ?? beginningAlike(written, names);
   return meant === undefined ? '' : `; did you mean "${meant}"?`;

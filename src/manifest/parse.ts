@@ -6,7 +6,7 @@ import { everyStep, type Graph, GUID, type ManifestSnapshot, type ManifestSource
 import { isStorable, UNSTORABLE } from '../model/text.ts';
 import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
-import { errorAt, isWithin, type ManifestIssue, namesOf, type Problem } from './issues.ts';
+import { errorAt, isWithin, type ManifestIssue, namesOf, type Problem, placesOn, withFewHints } from './issues.ts';
 import { canonicalKeys, guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
@@ -123,26 +123,26 @@ export function namedManifest(manifest: unknown, file: string): NamedManifest {
 
 export function readManifest(text: string, file: string, rules: ManifestRules): ReadManifest {
   const json = readJson(text);
-  const canonical = canonicalKeys(json.value, (type) => namesOf(rules.handlers.get(String(type))?.inputs));
+  const inputsOf = (type: unknown) => namesOf(rules.handlers.get(String(type))?.inputs);
+  const canonical = withFewHints(() => canonicalKeys(json.value, inputsOf));
   const { flow, problems } =
     json.value === undefined
       ? { flow: undefined, problems: [] }
-      : loadDraft(draftManifest(canonical.value), file, rules);
+      : loadDraft(
+          withFewHints(() => draftManifest(canonical.value)),
+          file,
+          rules,
+        );
   const spelled = problems.map((problem) => ({ ...problem, path: canonical.spell(problem.path) }));
-  const issues = [...json.problems, ...canonical.problems, ...spelled].map((problem) => ({
-    file,
-    ...inStrict(problem, rules.strict),
-  }));
+  const issues = [...json.problems, ...canonical.problems, ...spelled].map((problem): ManifestIssue => {
+    return { file, ...problem, ...(rules.strict && problem.weakensGate === true && { severity: 'error' }) };
+  });
   const isFit = issues.every((issue) => issue.severity !== 'error');
   const placeOf = placesIn(text);
   const place = (issue: ManifestIssue) => (issue.path === '' ? issue : { ...issue, ...placeOf(issue.path) });
   const named = namedManifest(json.value === undefined ? canonicalKeys(guessJson(text)).value : canonical.value, file);
   const placed = json.value === undefined ? issues : issues.map(place);
   return { flow, isFit, issues: placed, spell: canonical.spell, place, named };
-}
-
-function inStrict(problem: Problem, isStrict: boolean): Problem {
-  return isStrict && problem.weakensGate === true ? { ...problem, severity: 'error' } : problem;
 }
 
 function loadDraft(
@@ -154,25 +154,15 @@ function loadDraft(
   const problems = [...draft.problems];
   const { vars = {} } = rules;
   const graph = { graph: steps, stepKeys: Object.keys(steps), path: ['steps'], outer: [], isBroken, vars };
-  problems.push(...checkGraph(graph, rules).filter(({ path }) => !isWithin(path, broken)));
+  const ofGraph = withFewHints(() => checkGraph(graph, rules));
+  problems.push(...ofGraph.filter(({ path }) => !isWithin(path, broken)));
 
   for (const field of ['name', 'version'] as const) {
     if (!isStorable(header[field] ?? '')) problems.push(errorAt([field], UNSTORABLE));
   }
-  for (const key of Object.keys(triggers)) {
-    if (!isStorable(key)) problems.push(errorAt(['triggers', key], `the key ${UNSTORABLE}`));
-  }
-  const {
-    id = '',
-    name = asName(basename(file, '.json')),
-    version = '',
-    timeoutSeconds,
-    concurrency,
-    onFailure,
-    pinInputs,
-    serialize,
-    serializeOnFailure,
-  } = header;
+  const unfit = Object.keys(triggers).filter((key) => !isStorable(key));
+  problems.push(...unfit.map((key) => errorAt(['triggers', key], `the key ${UNSTORABLE}`)));
+  const { id = '', name = asName(basename(file, '.json')), version = '', ...further } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
@@ -194,49 +184,26 @@ function loadDraft(
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
-  const deadline = timeoutSeconds === undefined ? {} : { timeoutSeconds };
-  const bound = concurrency === undefined ? {} : { concurrency };
-  const failure = onFailure === undefined ? {} : { onFailure };
-  const pinned = pinInputs === undefined ? {} : { pinInputs };
-  const order = {
-    ...(serialize !== undefined && { serialize }),
-    ...(serializeOnFailure !== undefined && { serializeOnFailure }),
-  };
-  if (onFailure !== undefined && onFailure === id) problems.push(errorAt(['onFailure'], 'is this flow itself'));
+  if (further.onFailure !== undefined && further.onFailure === id)
+    problems.push(errorAt(['onFailure'], 'is this flow itself'));
   const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
   const count = everyStep(steps).length;
-  if (count > MAX_STEPS) {
-    const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
-    problems.push(errorAt(['steps'], told));
-  }
-  const manifest: Manifest = {
-    id,
-    name,
-    version,
-    ...deadline,
-    ...bound,
-    ...failure,
-    ...pinned,
-    ...order,
-    triggers,
-    steps,
-  };
+  const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
+  if (count > MAX_STEPS) problems.push(errorAt(['steps'], told));
+  const manifest: Manifest = { id, name, version, ...further, triggers, steps };
   const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
-  if (pinInputs === true && rules.sealsSecrets !== true) problems.push(...lostWithPinnedInputs(steps, secretInputs));
+  if (further.pinInputs === true && rules.sealsSecrets !== true)
+    problems.push(...lostWithPinnedInputs(steps, secretInputs));
   const snapshot = snapshotOf(manifest, secretInputs);
   const files = { ...filesOf(triggers, webhooks), ...varsRead(steps, vars) };
   const named = header.name === undefined ? ({ isNamedByFile: true } as const) : {};
   const source = rules.source ?? 'folder';
   const flow = { file, manifest, snapshot, files, hash: hashOf(snapshot, files), source, webhooks, ...named };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
-  const told = new Set<string>();
-  const isNew = ({ path, message }: Problem) => {
-    const isTold = told.has(`${path}\n${message}`);
-    told.add(`${path}\n${message}`);
-    return !isTold;
-  };
-  return { flow, problems: problems.filter(isNew) };
+  const keyOf = ({ path, message }: Problem) => `${path}\n${message}`;
+  const first = new Map(problems.toReversed().map((problem) => [keyOf(problem), problem]));
+  return { flow, problems: problems.filter((problem) => first.get(keyOf(problem)) === problem) };
 }
 
 /** After a deploy a run in flight reads its own revision from the store, where secrets that are written out are only sealed. */
@@ -296,27 +263,22 @@ function opinionsOn(
   }
 }
 
-/** What is said about the triggers with some of their broken fields left out and the others filled with something plain. */
-interface Opinions {
-  readonly opinions: readonly Problem[];
-  /** Broken fields that were refused even so: what is said about other fields may follow from them. */
-  readonly refused: readonly string[];
-}
-
 /**
  * What holds whatever the broken fields would say: with as few of them filled as can be judged, and with as many. What
  * follows from the lack of a field, or from what it was filled with, is said in one of the two cases alone.
  */
 function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
-  const fields = flow.webhooks.flatMap(({ triggerKey }) => brokenFields(triggerKey, broken));
-  const checkWith = (filled: ReadonlySet<string>): Opinions => {
-    const webhooks = flow.webhooks.map((webhook) => withoutFields(webhook, broken, filled));
+  const fields = brokenFields(flow, broken);
+  const lost = new Set(fields);
+  const checkWith = (filled: ReadonlySet<string>) => {
+    const webhooks = flow.webhooks.map((webhook) => withoutFields(webhook, lost, filled));
     const gates = webhooks.flatMap(({ inputs, triggerKey }) => checkGates(inputs, ['triggers', triggerKey, 'inputs']));
     const all = [...gates, ...rules.checks.flatMap((check) => check({ ...flow, webhooks }))];
-    const errors = errorPaths(all);
+    const errors = new Set([...errorPaths(all)].flatMap(placesOn));
     return {
       opinions: all.filter(({ path }) => !isWithin(path, broken)),
-      refused: fields.filter((field) => [...errors].some((path) => isWithin(path, new Set([field])))),
+      // Broken fields that were refused even so: what is said about other fields may follow from them.
+      refused: fields.filter((field) => errors.has(field)),
     };
   };
   const filled = new Set<string>();
@@ -336,10 +298,14 @@ function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: M
   return least.opinions.filter(({ path, message }) => said.has(`${path}\n${message}`));
 }
 
-/** Paths of the fields of a trigger that are broken, or have something broken in them. */
-function brokenFields(triggerKey: string, broken: ReadonlySet<string>): string[] {
-  const paths = WEBHOOK_FIELDS.all.map((field) => formatPath(['triggers', triggerKey, 'inputs', field]));
-  return paths.filter((field) => [...broken].some((path) => isWithin(path, new Set([field]))));
+/** Paths of the fields of triggers that are broken, or have something broken in them. */
+function brokenFields({ webhooks }: LoadedFlow, broken: ReadonlySet<string>): string[] {
+  const places = new Set([...broken].flatMap(placesOn));
+  const keys = webhooks.map(({ triggerKey }) => triggerKey);
+  const paths = keys.flatMap((key) =>
+    WEBHOOK_FIELDS.all.map((field) => formatPath(['triggers', key, 'inputs', field])),
+  );
+  return paths.filter((path) => places.has(path));
 }
 
 /** Replaces fields that do not fit while the others are judged: values that any gate can work with. */
@@ -349,11 +315,10 @@ const PLAIN_INPUTS = Object.entries(WEBHOOK_ROWS).flatMap(([field, { plain }]) =
 
 function withoutFields(
   webhook: WebhookTrigger,
-  broken: ReadonlySet<string>,
+  lost: ReadonlySet<string>,
   filled: ReadonlySet<string>,
 ): WebhookTrigger {
   const pathOf = (field: string) => formatPath(['triggers', webhook.triggerKey, 'inputs', field]);
-  const lost = new Set(brokenFields(webhook.triggerKey, broken));
   if (lost.size === 0) return webhook;
   const isLost = (field: keyof WebhookInputs) => lost.has(pathOf(field));
   const { inputs, keys, verifyToken } = webhook;

@@ -101,6 +101,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'manifest/body-schema.ts MAX_MISTAKES',
     'manifest/body-schema.ts MAX_TEXT',
     'manifest/issues.ts MAX_CHARACTERS',
+    'manifest/issues.ts MAX_HINTS',
     'manifest/issues.ts MAX_LISTED',
     'manifest/issues.ts MAX_NAMES',
     'manifest/json-text.ts MAX_SYNTAX_ERRORS',

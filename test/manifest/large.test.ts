@@ -1,8 +1,8 @@
 import { expect, it, test } from 'vitest';
 import { z } from 'zod';
 import { hasStep } from '../../src/manifest/check-steps.ts';
-import { isWithin, MAX_NAMES, nearestName } from '../../src/manifest/issues.ts';
-import { FLOW_ID, issuesOf, rules } from './rules.ts';
+import { isWithin, MAX_NAMES, nearestName, placesOn } from '../../src/manifest/issues.ts';
+import { FLOW_ID, issuesAfter, issuesOf, rules } from './rules.ts';
 
 /** Names that count how often they are asked for. */
 function counted(count: number) {
@@ -24,6 +24,23 @@ it('compares a mistake with a few hundred names at most', () => {
   }
   expect(nearestName('stp7', names())).toBe('step7');
   expect(nearestName('s'.repeat(1_000_000), ['step'])).toBeUndefined();
+});
+
+it('tells of the first hundred unknown names what was meant, and refuses all of them', () => {
+  const inputs = Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`webhookSlugs${n}`, 1]));
+  const issues = issuesAfter(({ triggers }) => Object.assign(triggers.github?.inputs ?? {}, inputs));
+  expect(issues).toHaveLength(300);
+  expect(issues.filter((issue) => issue.includes('did you mean "webhookSlug"?'))).toHaveLength(100);
+});
+
+it('takes a key in quotes for one place, whatever is in it', () => {
+  expect(placesOn('steps["a..[\\"[[."][0].when')).toEqual([
+    'steps',
+    'steps["a..[\\"[[."]',
+    'steps["a..[\\"[[."][0]',
+    'steps["a..[\\"[[."][0].when',
+  ]);
+  expect(placesOn(`steps[${JSON.stringify('."\\['.repeat(100_000))}]`)).toHaveLength(2);
 });
 
 it('takes 10 000 steps, those in loops included, and no more', () => {

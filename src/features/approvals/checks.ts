@@ -14,6 +14,20 @@ export function waitChecks(publicUrl: () => string | undefined): ManifestRules['
 /** The graphs that a step sees, innermost first. */
 type Seen = readonly Graph[];
 
+/** A graph is looked through once, however many of its steps ask. */
+const waitingOf = new WeakMap<Graph, readonly string[]>();
+
+/** The first of its steps that wait for signals: a hint needs no more. */
+function waitingIn(graph: Graph): readonly string[] {
+  const waiting =
+    waitingOf.get(graph) ??
+    Object.keys(graph)
+      .filter((key) => graph[key]?.type === 'WaitForSignal')
+      .slice(0, 20);
+  waitingOf.set(graph, waiting);
+  return waiting;
+}
+
 function checkGraph(seen: Seen, path: JsonPath, isOn: boolean): Problem[] {
   return Object.entries(seen[0] ?? {}).flatMap(([key, step]) => {
     const at = [...path, key];
@@ -76,10 +90,8 @@ function checkRead(
   if (name === undefined) return off;
   const known = seen.find((graph) => Object.hasOwn(graph, name))?.[name];
   if (known === undefined) {
-    const waiting = seen.flatMap((graph) => Object.keys(graph).filter((key) => graph[key]?.type === 'WaitForSignal'));
-    return [
-      errorAt(at, `reads waits.${name}, but no step that it sees has this key${didYouMean(String(name), waiting)}`),
-    ];
+    const hint = didYouMean(String(name), seen.flatMap(waitingIn));
+    return [errorAt(at, `reads waits.${name}, but no step that it sees has this key${hint}`)];
   }
   if (known.type !== 'WaitForSignal') {
     return [errorAt(at, `reads waits.${name}, but the step is a ${known.type}; a WaitForSignal step has a link`)];
