@@ -5,7 +5,7 @@ import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Declared } from '../model/content.ts';
 import { isJsonObject, type Json, type JsonObject } from '../model/json.ts';
-import { metered, SchemaMeter, textOfMeaning } from './metered-schema.ts';
+import { metered, SchemaMeter, sizeOfSchema, textOfMeaning } from './metered-schema.ts';
 
 /**
  * Judges bodies by a JSON Schema. A check may take `BUDGET_STEPS`, and `STEPS_PER_BYTE` of the body, and no more: its only
@@ -21,6 +21,8 @@ export interface BodySchema {
 const STEPS_PER_BYTE = 4;
 const MAX_MISTAKES = 3;
 const MAX_TEXT = 160;
+// The call stack bears little more side by side, and the time to compile them is quadratic.
+const MAX_SCHEMAS = 1500;
 
 /** A start compiles the manifests of the folder and the stored ones; equal schemas share one validator. */
 const compiled = new LRUCache<string, BodySchema>({ max: 500 });
@@ -64,6 +66,8 @@ export function meaningOf(text: string): string {
 const judges = new Map<boolean, Ajv>();
 
 function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
+  const size = sizeOfSchema(schema);
+  if (size > MAX_SCHEMAS) throw new Error(`it consists of ${size} schemas; at most ${MAX_SCHEMAS} are accepted`);
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');
   const judge = judges.get(isDraft07) ?? ajvOf(isDraft07, new SchemaMeter());
   judges.set(isDraft07, judge);
@@ -73,7 +77,7 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
     validate({});
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw new Error('it has some thousand properties side by side, or refers to itself without end');
+    throw new Error('it has too many properties side by side, or refers to itself without end');
   }
   return validate;
 }
@@ -92,7 +96,9 @@ function ajvOf(isDraft07: boolean, meter: SchemaMeter): Ajv {
     // A property that every object inherits is not one that the sender wrote.
     ownProperties: true,
     logger: false,
-    code: { regExp: meter.pattern },
+    // To inline what references name, and to optimize, takes time that is quadratic in the schema.
+    inlineRefs: false,
+    code: { regExp: meter.pattern, optimize: false },
   });
   addFormats.default(ajv, { mode: 'fast' });
   meter.equip(ajv);

@@ -10,6 +10,8 @@ import { isJsonArray, isJsonObject } from '../model/json.ts';
  */
 export class SchemaMeter {
   #budget = new Budget(Number.POSITIVE_INFINITY);
+  /** Of all patterns of the schema. */
+  #states = 0;
 
   /** For the next check, and only for it. */
   start(steps: number): void {
@@ -68,6 +70,8 @@ export class SchemaMeter {
       const program = RE2JS.compile(pattern);
       const isOnePass = Boolean(program.re2Input.onepass);
       const states = program.programSize();
+      this.#states += states;
+      if (this.#states > MAX_STATES) throw new Error(`its patterns have more than ${MAX_STATES} states together`);
       return {
         test: (text: string) => {
           // Where a character leads to one state, that is all; else the program may be in as many as it has, or as it has read.
@@ -84,6 +88,8 @@ export class SchemaMeter {
 }
 
 const CHARGE = 'sluiceCharge';
+/** Each takes some microseconds to make, and a short pattern such as (a{1,30}){1,30} has thousands. */
+const MAX_STATES = 100_000;
 const URL_CHARACTERS_PER_STEP = 32;
 const CHARACTERS_PER_STEP = 32;
 const STATES_PER_STEP = 4;
@@ -142,6 +148,16 @@ const CHEAP: ReadonlySet<string> = new Set([
 export function metered(schema: JsonObject): JsonObject {
   if (Object.keys(schema).every((keyword) => CHEAP.has(keyword))) return schema;
   return { ...withSchemas(schema, metered), [CHARGE]: true };
+}
+
+/** How many schemas it consists of, and names that depend on others. */
+export function sizeOfSchema(schema: JsonObject): number {
+  let size = 1 + Object.keys(schema.dependentRequired ?? {}).length + Object.keys(schema.dependencies ?? {}).length;
+  withSchemas(schema, (inner) => {
+    size += sizeOfSchema(inner);
+    return inner;
+  });
+  return size;
 }
 
 /** Keywords that judge nothing. `default` and `examples` are not among them: a reference may lead into them. */

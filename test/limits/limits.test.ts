@@ -27,6 +27,7 @@ import { startOfLoop } from '../../src/flows/handlers/for-each.ts';
 import { waitForSignal } from '../../src/flows/handlers/wait-for-signal.ts';
 import { problemOfJson } from '../../src/flows/non-json.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
+import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import { readJson } from '../../src/manifest/json-text.ts';
 import { loadManifests } from '../../src/manifest/load.ts';
 import { secretReader } from '../../src/manifest/read-secret.ts';
@@ -246,6 +247,18 @@ const SIZES: Readonly<Record<string, Sized>> = {
   },
   'flows/non-json.ts MAX_DEPTH': {
     takes: (size) => problemOfJson(JSON.parse(nested(size)), 'output', MAX_BYTES.output) === undefined,
+  },
+  'manifest/body-schema.ts MAX_SCHEMAS': {
+    takes: (size) => {
+      const names = (count: number) => Object.fromEntries(times(count, (at) => [`k${at}`, {}]));
+      const most = { ...names(30), last: { properties: names(size - 32 - 30 * 40) } };
+      for (let at = 0; at < 30; at += 1) Object.assign(most, { [`k${at}`]: { properties: names(40) } });
+      return !('error' in compileBodySchema({ properties: most }));
+    },
+  },
+  'manifest/metered-schema.ts MAX_STATES': {
+    // Two are the beginning and the end of a pattern.
+    takes: (size) => !('error' in compileBodySchema({ pattern: 'a'.repeat(size - 2) })),
   },
   'manifest/coalesce.ts 1000': {
     takes: (size) => noErrors(withTrigger({}, { coalesce: { key: 'body.a', collect: size } })),
