@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import { eventually } from '../e2e/service.ts';
-import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import { eventually } from '../../e2e/service.ts';
+import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const HOOK: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };

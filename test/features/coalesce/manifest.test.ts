@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Coalesce } from '../../src/manifest/coalesce.ts';
-import { checkTriggerExpressions } from '../../src/manifest/trigger-expressions.ts';
-import type { Json } from '../../src/model/json.ts';
-import { issuesAfter, rules } from './rules.ts';
+import type { Coalesce } from '../../../src/manifest/coalesce.ts';
+import { checkTriggerExpressions } from '../../../src/manifest/trigger-expressions.ts';
+import type { Json } from '../../../src/model/json.ts';
+import { issuesAfter, rules } from '../../manifest/rules.ts';
 
 /** What is wrong with deliveries of a trigger that share runs in this way. */
 function issues(coalesce: Json, trigger = 'github', name = 'coalesce') {
