@@ -55,7 +55,7 @@ interface Checked {
 }
 
 /** What a feature sees of a deploy that a service would do. */
-export interface Seen {
+interface Seen {
   /** Members of what `--json` prints. */
   readonly json: object;
   readonly text: readonly string[];
@@ -66,7 +66,7 @@ export interface Seen {
 }
 
 /** Looks at manifests that can be deployed to a service. */
-export type Look = (client: ServiceClient, manifests: readonly SentManifest[]) => Promise<Seen>;
+type Look = (client: ServiceClient, manifests: readonly SentManifest[]) => Promise<Seen>;
 
 export interface CheckOptions {
   readonly against?: string;

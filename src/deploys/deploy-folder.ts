@@ -19,7 +19,7 @@ export interface DeployFolder {
   accessOf(flow: LoadedFlow, inForce: LoadedFlow | undefined): AccessChange;
 }
 
-export interface FlowsAfter {
+interface FlowsAfter {
   /** Why the flow cannot have the slugs that it wants; undefined where it can. Ignores the flow it replaces. */
   clashOf(flow: LoadedFlow, replacedId: string | undefined): string | undefined;
   /** Why a flow that its runs start is missing, or starts this one in turn; undefined where all is well. */

@@ -25,7 +25,7 @@ export interface CompiledTemplate {
   renderIn(data: CelData): Json;
 }
 
-export interface EmbeddedSecret {
+interface EmbeddedSecret {
   /** `env:NAME` or `file:PATH`. */
   readonly reference: string;
   readonly at: JsonPath;

@@ -27,7 +27,7 @@ export interface Followed {
 type OnRan = (result: StepResult) => Following;
 
 /** What follows a step that has run. */
-export interface Following {
+interface Following {
   /** For the steps that its outcome makes due. */
   readonly lease?: BirthLease | undefined;
   /** Nothing follows. */

@@ -4,7 +4,7 @@ import { graphOfScope, scopesAround } from '../model/runtime-keys.ts';
 import type { Claim } from '../store/store.ts';
 
 /** The step that reads `waits`, and when its run started. */
-export interface LinkReader extends Pick<Claim, 'runId' | 'flowId' | 'revision' | 'stepKey'> {
+interface LinkReader extends Pick<Claim, 'runId' | 'flowId' | 'revision' | 'stepKey'> {
   readonly startedAt: number;
 }
 

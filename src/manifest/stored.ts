@@ -133,7 +133,7 @@ function unreadReferences(
 }
 
 /** References of a manifest to secrets that its source may not read, and why not. */
-export function forbiddenReferences(
+function forbiddenReferences(
   manifest: Pick<Manifest, 'triggers' | 'steps'>,
   { readSecret, handlers }: Pick<ManifestRules, 'readSecret' | 'handlers'>,
 ): { readonly path: JsonPath; readonly message: string }[] {

@@ -20,9 +20,7 @@ export { learnsKey } from './fields/keys.ts';
 export type {
   DocsTable,
   Effect,
-  EntrancePart,
   FieldDefaults,
-  FieldEdits,
   FieldVerdict,
   SchemeTrait,
 } from './fields/row.ts';

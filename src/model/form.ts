@@ -37,7 +37,7 @@ function decodeText(text: string): string {
 export const MULTIPART_FORM = 'multipart/form-data';
 
 /** One part of a `multipart/form-data` body; its texts are byte strings as those of a field are. */
-export interface FormPart {
+interface FormPart {
   readonly name: string;
   /** Undefined for a text field. */
   readonly filename: string | undefined;

@@ -16,7 +16,7 @@ export const DELIVERY_COLUMNS = columnsOf('deliveries', { without: ['body', 'kep
 type Elsewhere = 'body' | 'isHeld' | 'runStatus' | 'searchKeys' | 'shares';
 type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[number]> | Elsewhere>;
 
-export type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
+type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
 
 /**
  * Does not compile while a field of a delivery has no column. Without its headers where they are those of its run (`ofRun`),
@@ -139,7 +139,7 @@ export const STEP_COLUMNS = [
   'started_at',
 ] as const;
 
-export type StepRow = Readonly<Record<(typeof STEP_COLUMNS)[number], Value>>;
+type StepRow = Readonly<Record<(typeof STEP_COLUMNS)[number], Value>>;
 
 /** With a lease, as many steps as it says are leased to its holder instead of due. */
 export function stepRows(run: NewRun, lease: BirthLease | undefined): StepRow[] {

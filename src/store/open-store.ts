@@ -8,7 +8,7 @@ import type { LearnedKey, Store } from './store.ts';
 export type StoreBounds = Required<Pick<SqliteStoreOptions, 'log' | 'held'>>;
 
 /** The database, and what a store on it needs; `kind` says which. */
-export type OpenStoreOptions = {
+type OpenStoreOptions = {
   /** Seals what is secret at rest; in plain where not given. */
   readonly sealer?: BodySealer | undefined;
 } & (({ readonly kind: 'sqlite' } & SqliteStoreOptions) | ({ readonly kind: 'postgres' } & PostgresStoreOptions));

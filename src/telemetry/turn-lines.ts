@@ -1,5 +1,5 @@
 /** Hands on lines of the log in turns of the event loop. */
-export interface TurnLines {
+interface TurnLines {
   write(line: string): void;
   /** Hands on what is held. */
   flush(): void;

@@ -24,7 +24,7 @@ interface Asked {
 }
 
 /** Answers of steps that are none: the sender got the fixed one. */
-export interface UnfitAnswers {
+interface UnfitAnswers {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly stepKey: string;
@@ -66,7 +66,7 @@ const RESPOND_SECONDS = 2.5;
  * Each holds a socket and its body, and a stop answers them all. Flows share them: where there is no room, one whose senders
  * take more than another's gives way.
  */
-export const ANSWER_LIMITS = { waiting: 200, bodyBytes: 16 * 1024 * 1024 };
+const ANSWER_LIMITS = { waiting: 200, bodyBytes: 16 * 1024 * 1024 };
 const TOO_MANY = 'too many senders wait for an answer at once';
 const MOST_ANSWER_BYTES = 256 * 1024;
 /** Notices of other replicas may be lost, or come while nobody here listened yet. */

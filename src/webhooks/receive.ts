@@ -158,7 +158,7 @@ export function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery)
 }
 
 /** The trigger whose gates judge, and all that share its slug. */
-export function addressed(found: readonly PreparedTrigger[]): Pick<Reception, 'trigger' | 'sharing'> {
+function addressed(found: readonly PreparedTrigger[]): Pick<Reception, 'trigger' | 'sharing'> {
   return { trigger: found[0], sharing: found.length > 1 ? found : undefined };
 }
 

@@ -1,8 +1,8 @@
-import { type OpenStoreOptions, openStore } from '../../src/store/open-store.ts';
+import { openStore } from '../../src/store/open-store.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
 import type { Store } from '../../src/store/store.ts';
 
-type Kind = Omit<Extract<OpenStoreOptions, { kind: 'sqlite' }>, 'path' | 'kind'>;
+type Kind = Omit<Extract<Parameters<typeof openStore>[0], { kind: 'sqlite' }>, 'path' | 'kind'>;
 
 const sealer = bodySealer(newKey());
 const bounds = { maxRows: 100_000, maxBytes: 1e9 };

@@ -28,7 +28,7 @@ interface Route {
 }
 
 /** A screen that the key leads to after `g`. */
-export interface Place {
+interface Place {
   readonly text: string;
   readonly href: string;
   readonly key: string;

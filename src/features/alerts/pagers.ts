@@ -3,7 +3,7 @@ import type { Json } from '../../model/json.ts';
 import { type AlertFacts, type AlertMessage, cut } from './message.ts';
 import type { AlertTarget } from './targets.ts';
 
-export type Pager = Extract<AlertTarget, { type: 'pagerduty' | 'opsgenie' }>;
+type Pager = Extract<AlertTarget, { type: 'pagerduty' | 'opsgenie' }>;
 
 interface Paged {
   readonly message: AlertMessage;

@@ -5,7 +5,7 @@ import type { AlertSettings } from './targets.ts';
 import type { AlertWatch } from './watch.ts';
 
 /** A watch whose targets may be read again while it works. */
-export interface RenewableWatch extends AlertWatch {
+interface RenewableWatch extends AlertWatch {
   /** Puts these targets in place of the former ones, which stay where the store is away; never rejects. */
   renew(alerts: AlertSettings | undefined): Promise<void>;
 }

@@ -45,10 +45,10 @@ interface Action {
   ) => Promise<{ isDone: boolean; message: string }>;
 }
 
-export const retryCommand = () =>
+const retryCommand = () =>
   actionCommand({ name: 'retry', description: 'Retry the steps that made runs fail', act: retry });
 
-export const cancelCommand = () =>
+const cancelCommand = () =>
   actionCommand({ name: 'cancel', description: 'Cancel runs: at once, or when their running steps stop', act: cancel });
 
 function releaseOrderCommand(): Command {

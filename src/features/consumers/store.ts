@@ -24,7 +24,7 @@ export interface ForwardingPlace {
   readonly deliveryId: string;
 }
 
-export interface Forwarding {
+interface Forwarding {
   readonly consumer: Consumer;
   readonly deliveries: readonly ForwardedDelivery[];
   /** Nothing more is to be forwarded before this place. */

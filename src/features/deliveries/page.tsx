@@ -23,7 +23,7 @@ import { REASONS } from '../../dashboard/web/words.ts';
 import { DeliveryPage } from './delivery-page.tsx';
 
 /** Every delivery that was kept, by what the address asks for. */
-export function DeliveriesPage() {
+function DeliveriesPage() {
   const [query] = useQuery();
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
   const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {

@@ -50,7 +50,7 @@ function* statsOf(
 }
 
 /** Of this flow. */
-export interface FlowDeliveries {
+interface FlowDeliveries {
   readonly flowId: string;
   readonly accepted: number;
   readonly rejected: number;
@@ -163,7 +163,7 @@ interface DeliveryBucket {
 const between = (column: string, since: number, until: number): Query =>
   sql`${fixed(column)} >= ${since} AND ${fixed(column)} < ${until}`;
 
-export const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
+const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
   coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);
 
 /** To SQLite a number that is bound is a float, and a division by one keeps its fraction. */

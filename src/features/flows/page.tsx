@@ -23,7 +23,7 @@ import { closing, DiscardDialog, DrainPanel, StartDialog, startDrain } from './f
 import { EnabledPill, FlowsPage } from './flows-page.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
-export function FlowPage({ params }: { params: { readonly id?: string } }) {
+function FlowPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const flow = useResource<Api['FlowDetail']>(`/flows/${encodeURIComponent(id)}`);
   return (

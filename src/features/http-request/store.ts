@@ -30,7 +30,7 @@ interface HostPlacesReturn {
   readonly places: readonly HostPlace[];
 }
 
-export interface HeldPlaces {
+interface HeldPlaces {
   readonly queue: string;
   readonly held: number;
 }
@@ -56,7 +56,7 @@ interface HostRelease {
   readonly everyMs: number;
 }
 
-export interface HostWait {
+interface HostWait {
   readonly queue: string;
   readonly steps: number;
 }

@@ -61,7 +61,7 @@ const MAX_CHARACTERS = 40_000;
 /** What a text is cut to in an answer that is too long. */
 const MAX_TEXT = 1_000;
 
-export interface Fitted {
+interface Fitted {
   readonly json: string;
   /** What was cut, for the agent; empty if nothing was. */
   readonly cuts: readonly string[];

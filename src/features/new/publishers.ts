@@ -32,7 +32,7 @@ interface Signing {
   randomKey(): string;
 }
 
-export interface PublisherManifest {
+interface PublisherManifest {
   readonly name: string;
   readonly triggers: Readonly<Record<string, { readonly type: string; readonly inputs: WebhookInputs }>>;
   readonly [field: string]: unknown;

@@ -14,7 +14,7 @@ interface Place {
   readonly state: OrderState | null;
 }
 
-export interface OrderedRun extends Place {
+interface OrderedRun extends Place {
   readonly runId: string;
   readonly isVerified: boolean;
 }
@@ -36,7 +36,7 @@ interface Starter {
 /** The lanes of runs that run one at a time. */
 export type OrderRows = Asks<OrderReads> & OrderWrites;
 
-export interface OrderReads {
+interface OrderReads {
   findOrdered(runId: string): OrderedRun | undefined;
   findFirst(lane: string): OrderedRun | undefined;
   findLast(lane: string): OrderedRun | undefined;
@@ -51,7 +51,7 @@ export interface OrderReads {
   findGroupEnd(runId: string): { readonly dueAt: number } | undefined;
 }
 
-export interface OrderWrites {
+interface OrderWrites {
   /** No other transaction joins the lane, or leaves it from its head, until this one ends. */
   lockLane(lane: string): void;
   /** Until this transaction ends, no other asks what waits for what. To be locked after a lane. */

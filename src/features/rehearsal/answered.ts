@@ -66,7 +66,7 @@ function named(call: Call, simulator: Pick<Simulator, 'runNames'>): Call {
 }
 
 /** An answer that a file gives; with a request, for that request alone. */
-export interface GivenAnswer extends Answer {
+interface GivenAnswer extends Answer {
   readonly request?: Request | undefined;
 }
 

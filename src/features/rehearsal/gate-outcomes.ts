@@ -10,7 +10,7 @@ import { judgeByGates, restore } from '../review/judge-again.ts';
 type GateOutcome = { readonly outcome: string; readonly starts: boolean } | { readonly why: string };
 
 /** What two triggers do with one delivery. */
-export interface GateOutcomes {
+interface GateOutcomes {
   readonly before: GateOutcome;
   readonly after: GateOutcome;
 }

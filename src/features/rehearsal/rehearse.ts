@@ -31,7 +31,7 @@ interface RehearserServices {
   readonly logger: Logger;
 }
 
-export interface RehearsalRequest {
+interface RehearsalRequest {
   /** As they are to be deployed, together. */
   readonly flows: readonly LoadedFlow[];
   /** So many of the newest of each flow. */
@@ -45,7 +45,7 @@ export interface RehearsalRequest {
 }
 
 /** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
-export interface Rehearser {
+interface Rehearser {
   /** Rehearses deployed flows that change, or that run a changed flow. Yields `own` or `full` if there is no room. */
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | 'own' | 'full'>;
   /** Answers for flows and steps that there are neither now nor after the deploy. */

@@ -53,7 +53,7 @@ export interface SimulationLimits {
  * follows that of the step that started it, as `go/charge`, or `go#2/charge` where that was the second one; and of the flow
  * that a failure started, `(onFailure)/tell`.
  */
-export interface Wait {
+interface Wait {
   readonly path: string;
   readonly kind: 'time' | 'signal' | 'retry';
   /** Name of the signal; null where none is waited for. */
@@ -82,7 +82,7 @@ export interface Simulation {
   readonly bytes: number;
 }
 
-export interface SimulatorServices {
+interface SimulatorServices {
   /** An empty one, for this simulator alone; whoever opened it closes it. */
   readonly store: Store;
   readonly flow: LoadedFlow;

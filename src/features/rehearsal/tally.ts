@@ -39,7 +39,7 @@ interface Counted {
   readonly deliveryIds: readonly string[];
 }
 
-export interface DifferenceGroup {
+interface DifferenceGroup {
   readonly kind: Difference['kind'];
   /** Path of the step, `*` for the numbers of iterations; `gates` and `end` where it is of none. */
   readonly at: string;

@@ -39,7 +39,7 @@ export interface Redelivery {
   readonly runId: string | null;
 }
 
-export interface RedeliveryOptions {
+interface RedeliveryOptions {
   /** Accepts what the gates refuse, and says so in the record; never what was accepted before, nor what no run can read. */
   readonly isForced: boolean;
   /** Says what would happen and does nothing. */

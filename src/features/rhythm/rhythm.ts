@@ -8,7 +8,7 @@ export interface Span {
 }
 
 /** What is known of a trigger, or of one kind of its events. */
-export interface ArrivalHistory {
+interface ArrivalHistory {
   /** Hours in which something came, in their order. */
   readonly hours: readonly ArrivalHour[];
   /** From when on it was watched. */

@@ -67,7 +67,7 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
 ];
 
 /** Runs, newest first; the address keeps the filters, and the list follows what happens. */
-export function RunsPage() {
+function RunsPage() {
   const [query, changeQuery] = useQuery();
   const isGrouped = query.get('group') === 'cause';
   const runs = useResource<PageOf<Api['Run']>>(lists.runs.path(query), {

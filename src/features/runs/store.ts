@@ -18,7 +18,7 @@ interface ChildCount {
   readonly count: number;
 }
 
-export interface LoopProgress {
+interface LoopProgress {
   /** Runtime key. */
   readonly stepKey: string;
   /** Iterations, and how many of them have begun, ended and failed. */

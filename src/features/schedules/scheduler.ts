@@ -15,7 +15,7 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import { type ScheduleRecord, schedulesStore } from './store.ts';
 
 /** Starts the runs of cron triggers. */
-export interface Scheduler {
+interface Scheduler {
   /** Takes up what was missed while the service was down, then fires tick by tick. */
   start(): Promise<void>;
   /** Takes up triggers and expressions of a deploy at once; else it happens within a minute. */

@@ -109,7 +109,7 @@ function fits(input: Json, choice: string | null): boolean {
 const answering: Answering = { lock: (port, calls) => lock(port, digestsOf(calls)), answer, await: awaitKey };
 
 /** A step that a delivery answered. */
-export interface AnsweredStep {
+interface AnsweredStep {
   readonly runId: string;
   readonly stepKey: string;
   readonly flowId: string;

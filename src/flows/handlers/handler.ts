@@ -30,7 +30,7 @@ export interface StepCall {
 }
 
 /** The service's log; each line names the flow, the run and the step. */
-export type StepLogger = Readonly<Record<'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal', WriteLine>>;
+type StepLogger = Readonly<Record<'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal', WriteLine>>;
 
 interface WriteLine {
   (message: string): void;

@@ -79,7 +79,7 @@ type FieldValue<Schema extends z.ZodType> = ReadonlyValue<z.output<Schema>>;
 export type ReadonlyValue<Value> = Value extends string[] ? readonly string[] : Value;
 
 /** Compares what is in force before and after. */
-export type FieldRule<Value, Inputs> = (before: Value, after: Value, triggers: Triggers<Inputs>) => FieldVerdict;
+type FieldRule<Value, Inputs> = (before: Value, after: Value, triggers: Triggers<Inputs>) => FieldVerdict;
 
 /** What else decides; a rule names the other fields that it reads as `Inputs`, by `Reads`. */
 export interface Triggers<Inputs> {

@@ -44,7 +44,7 @@ export interface Sql {
 }
 
 /** How much the store keeps. */
-export interface Bounds {
+interface Bounds {
   /** Records of deliveries that started no run; more push out the oldest. */
   readonly log: Bound;
   /** Deliveries that are held; more are refused. */

@@ -121,7 +121,7 @@ function compare(
 }
 
 /** Whether each item of a list carries a signature: then one that is right says nothing of the others. */
-export function isOfEach({ signatureFields = [] }: SignatureSpec): boolean {
+function isOfEach({ signatureFields = [] }: SignatureSpec): boolean {
   return signatureFields.some(({ path }) => path.includes(EACH));
 }
 

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { createScheduler, type Scheduler } from '../../../src/features/schedules/scheduler.ts';
+import { createScheduler } from '../../../src/features/schedules/scheduler.ts';
 import { createReport } from '../../../src/flows/report.ts';
 import { createIdSource } from '../../../src/model/ids.ts';
 import { SOLE_OWNER } from '../../../src/model/runtime-keys.ts';
@@ -7,7 +7,7 @@ import type { FlowService } from '../../flows/fixture.ts';
 
 /** A service whose runtime fires ticks while it runs. */
 export interface ScheduledService extends FlowService {
-  readonly scheduler: Scheduler;
+  readonly scheduler: ReturnType<typeof createScheduler>;
 }
 
 /** The same service with a scheduler, which starts and stops with the runtime. */

@@ -10,7 +10,7 @@ import { type PagePart, shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
 
 /** What comes in, what becomes of it, and what needs a person. */
-export function OverviewPage() {
+function OverviewPage() {
   const newest = useResource<readonly Api['Delivery'][]>('/webhooks/recent?take=1', {
     refreshOn: ['delivery.received'],
   });

@@ -112,7 +112,7 @@ export interface PublisherRow {
 type SchemeRow = Omit<PublisherRow, 'clickPath' | 'retries'>;
 
 /** Another form of the same scheme says only what differs. */
-export type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
+type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
 
 /** What the page of a publisher says of it, however it signs. */
 export type PageFacts = Pick<
