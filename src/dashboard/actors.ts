@@ -65,9 +65,11 @@ export async function requireScope(request: FastifyRequest): Promise<void> {
   );
 }
 
-/** What allows a request to its sender, with some flow or other. */
-export function grantsFor(request: FastifyRequest): readonly Grant[] {
-  const scope = scopeOf(request.method, request.routeOptions.config.access);
+/** What allows its sender what the request needs, or what another scope does, with some flow or other. */
+export function grantsFor(
+  request: FastifyRequest,
+  scope = scopeOf(request.method, request.routeOptions.config.access),
+): readonly Grant[] {
   // Who reads everything reads the metrics too.
   return actorOf(request).grants.filter(
     ({ scopes }) => scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read')),

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import type { Scope } from '../config/tokens.ts';
 import { HttpError } from '../errors.ts';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import { ALERT_FLOW_ID, GUID } from '../model/manifest.ts';
@@ -75,9 +76,9 @@ export function narrowedTo(sight: Sight | undefined): { readonly flowIds?: reado
 /** The same for the sender of a request. */
 export const limitOf = (request: FastifyRequest, services: SightServices) => narrowedTo(sightOf(request, services));
 
-/** The patterns that the sender of a request is limited to; undefined for nobody's. */
-export function patternsFor(request: FastifyRequest): readonly string[] | undefined {
-  const grants = grantsFor(request);
+/** The patterns that the sender of a request is limited to, by the scope that it needs or another; undefined for nobody's. */
+export function patternsFor(request: FastifyRequest, scope?: Scope): readonly string[] | undefined {
+  const grants = grantsFor(request, scope);
   return grants.some(({ flows }) => flows === undefined) ? undefined : grants.flatMap(({ flows = [] }) => flows);
 }
 

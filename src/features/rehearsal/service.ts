@@ -4,6 +4,7 @@ import { field, isoTime } from '../../dashboard/answer.ts';
 import { bodyText, documentedBody, parseJsonBody } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
+import { patternsFor } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { isJsonObject, type Json, own, parseJson } from '../../model/json.ts';
@@ -148,8 +149,7 @@ const rehearsalRoutes: ApiRoutes = (app, services) => {
         services.metrics.roomRefused.inc({ room: 'rehearsals' });
         throw new HttpError('rehearsal_running', WHY_NOT[rehearsed]);
       }
-      const { grants } = actorOf(request);
-      const readsAll = grants.some(({ scopes, flows: limit }) => scopes.includes('read') && limit === undefined);
+      const readsAll = patternsFor(request, 'read') === undefined;
       return { flows: rehearsed.map((one) => rehearsalView(one, readsAll)) };
     },
   );
