@@ -5,6 +5,7 @@ import { alertsPage } from './alerts/page.tsx';
 import { approvalsPage } from './approvals/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { bulkPage } from './bulk/page.tsx';
+import { coalescePage } from './coalesce/page.tsx';
 import { consumersPage } from './consumers/page.tsx';
 import { deliveriesPage } from './deliveries/page.tsx';
 import { deployPagePage } from './deploy-page/page.tsx';
@@ -50,4 +51,5 @@ export const pageParts: readonly PagePart[] = [
   approvalsPage,
   sidePanelPage,
   signalsPage,
+  coalescePage,
 ];

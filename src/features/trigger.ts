@@ -1,7 +1,14 @@
+import { coalesceTrigger } from './coalesce/trigger.ts';
 import { handshakeTrigger } from './handshake/trigger.ts';
 import { reconcileTrigger } from './reconcile/trigger.ts';
 import { rhythmTrigger } from './rhythm/trigger.ts';
 import { signalsTrigger } from './signals/trigger.ts';
 
 /** Fields that features add to a webhook trigger. */
-export const triggerParts = [rhythmTrigger, reconcileTrigger, handshakeTrigger, signalsTrigger] as const;
+export const triggerParts = [
+  coalesceTrigger,
+  rhythmTrigger,
+  reconcileTrigger,
+  handshakeTrigger,
+  signalsTrigger,
+] as const;

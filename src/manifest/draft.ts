@@ -91,7 +91,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
       : report(parseWith(MANIFEST_PARTS.enabled, given.enabled), [...path, 'enabled'], findings);
   const switched = enabled === false ? { enabled } : {};
   const keyed = { ...switched, ...(searchKeys !== undefined && { searchKeys }) };
-  for (const field of ['coalesce', ...Object.keys(TRIGGER_OBJECTS)]) {
+  for (const field of Object.keys(TRIGGER_OBJECTS)) {
     if (given[field] === undefined || type === undefined || type === 'webhook') continue;
     refuse(findings, [...path, field], `is not accepted on a ${type} trigger: it has no deliveries`);
   }
@@ -118,22 +118,12 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);
       const fitted = fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings });
-      const coalesce =
-        given.coalesce === undefined
-          ? undefined
-          : report(parseWith(MANIFEST_PARTS.coalesce, given.coalesce), [...path, 'coalesce'], findings);
       const objects = Object.entries(TRIGGER_OBJECTS).flatMap(([name, { schema }]) => {
         const object =
           given[name] === undefined ? undefined : report(parseWith(schema, given[name]), [...path, name], findings);
         return object === undefined ? [] : [[name, object]];
       });
-      return {
-        type,
-        inputs: fitted,
-        ...keyed,
-        ...(coalesce !== undefined && { coalesce }),
-        ...Object.fromEntries(objects),
-      };
+      return { type, inputs: fitted, ...keyed, ...Object.fromEntries(objects) };
     }
     default:
       return undefined;
@@ -143,7 +133,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
 const LOST_ON_MANUAL = new Set([
   ...WEBHOOK_FIELDS.all,
   ...Object.keys(TRIGGER_OBJECTS),
-  ...['searchKeys', 'coalesce', 'serialize', 'serializeOnFailure', 'cronExpression'],
+  ...['searchKeys', 'serialize', 'serializeOnFailure', 'cronExpression'],
 ]);
 
 /** A step whose parts that do not fit are left out, or have what is there by default. */

@@ -147,7 +147,7 @@ type Form =
 const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
 const TRIGGER: Form = {
   keys: STRUCTURAL_KEYS.trigger,
-  inner: { coalesce: { keys: STRUCTURAL_KEYS.coalesce }, ...TRIGGER_OBJECTS },
+  inner: TRIGGER_OBJECTS,
 };
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,

@@ -17,7 +17,6 @@ const LEVELS: readonly Level[] = [
   { names: STRUCTURAL_KEYS.trigger, of: 'triggers', below: [] },
   { names: WEBHOOK_FIELDS.all, of: 'triggers', below: ['inputs'], type: 'a webhook trigger' },
   { names: STRUCTURAL_KEYS.cron, of: 'triggers', below: ['inputs'], type: 'a cron trigger' },
-  { names: STRUCTURAL_KEYS.coalesce, of: 'triggers', below: ['coalesce'], isOfTriggers: true },
   ...Object.entries(TRIGGER_OBJECTS).map(
     ([name, { keys }]): Level => ({ names: keys, of: 'triggers', below: [name], isOfTriggers: true }),
   ),

@@ -171,7 +171,7 @@ function loadDraft(
     problems.push(...found);
     const { objects, problems: ofObjects } = resolveObjects(trigger, ['triggers', triggerKey], rules.readSecret);
     problems.push(...ofObjects);
-    const { searchKeys, coalesce, enabled } = trigger;
+    const { searchKeys, enabled } = trigger;
     webhooks.push({
       flowId: id,
       flowName: name,
@@ -179,7 +179,6 @@ function loadDraft(
       ...resolved,
       ...(enabled === false && ({ isOff: true } as const)),
       ...(searchKeys === undefined ? {} : { searchKeys }),
-      ...(coalesce === undefined ? {} : { coalesce }),
       ...objects,
     });
   }

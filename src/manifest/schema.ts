@@ -14,7 +14,6 @@ import {
   TRIGGER_TYPES,
   type TriggerType,
 } from '../model/manifest.ts';
-import { type Coalesce, coalesceSchema } from './coalesce.ts';
 import { anyCase } from './fields/values.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS, type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
 
@@ -184,7 +183,6 @@ export const MANIFEST_PARTS = {
   triggerInputs: triggerInputsSchemas,
   enabled: enabledSchema,
   searchKeys: searchKeysSchema,
-  coalesce: coalesceSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -212,7 +210,6 @@ const manifestSchema = z.strictObject({
           enabled: enabledSchema.optional(),
           inputs: triggerInputsSchemas.webhook.optional(),
           searchKeys: searchKeysSchema.optional(),
-          coalesce: coalesceSchema.optional(),
           ...Object.fromEntries(Object.entries(TRIGGER_OBJECTS).map(([name, { schema }]) => [name, schema.optional()])),
         }),
       ]),
@@ -239,13 +236,7 @@ export interface Manifest extends RunnableManifest {
 export type Trigger =
   | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed & Switched)
   | CronTrigger
-  | ({
-      readonly type: 'webhook';
-      readonly inputs: WebhookInputs;
-      readonly coalesce?: Coalesce | undefined;
-    } & Keyed &
-      Switched &
-      ObjectsOfTrigger);
+  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs } & Keyed & Switched & ObjectsOfTrigger);
 
 interface Switched {
   /** Absent unless the trigger is switched off. */
@@ -265,9 +256,8 @@ export interface CronTrigger extends Switched {
 /** Names of the structural keys, by the object that holds them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'enabled', 'inputs', 'searchKeys', 'coalesce', ...Object.keys(TRIGGER_OBJECTS)],
+  trigger: ['type', 'enabled', 'inputs', 'searchKeys', ...Object.keys(TRIGGER_OBJECTS)],
   cron: Object.keys(cronInputsSchema.shape),
-  coalesce: Object.keys(coalesceSchema.shape),
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),
   retry: Object.keys(retrySchema.shape),

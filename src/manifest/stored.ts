@@ -68,11 +68,10 @@ export function storedFlow(
     }
     // Without it no log is asked, and the trigger is served: no reason to refuse what is sent to it.
     const { objects } = resolveObjects(trigger, [], rules.readSecret);
-    const { searchKeys, coalesce, enabled } = trigger;
+    const { searchKeys, enabled } = trigger;
     const keyed = {
       ...(enabled === false && ({ isOff: true } as const)),
       ...(searchKeys === undefined ? {} : { searchKeys }),
-      ...(coalesce === undefined ? {} : { coalesce }),
       ...objects,
     };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];

@@ -1,11 +1,11 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import { compileEventId, compileKey } from '../expressions/delivery-expressions.ts';
-import type { Coalesce } from './coalesce.ts';
 import { errorAt, type Problem } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
 import { secretHeader } from './search-keys.ts';
+import { objectsOf } from './trigger-objects.ts';
 import type { WebhookInputs } from './webhook-inputs.ts';
 
 /** What is wrong with the expressions that decide about the deliveries of triggers, whatever their schemes. */
@@ -21,23 +21,23 @@ export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigge
       ...Object.entries(mistakes).flatMap(([field, mistake]) =>
         mistake === undefined ? [] : [errorAt(['triggers', triggerKey, 'inputs', field], mistake)],
       ),
-      ...(trigger.coalesce === undefined ? [] : checkCoalesce(triggerKey, trigger.coalesce, trigger.inputs)),
+      ...checkObjects(triggerKey, trigger),
     ];
   });
 }
 
-function checkCoalesce(triggerKey: string, coalesce: Coalesce, inputs: WebhookInputs): Problem[] {
-  const { key, quietSeconds, maxSeconds } = coalesce;
-  const at = (...path: string[]) => ['triggers', triggerKey, 'coalesce', ...path];
-  const mistake = mistakeInKey(key);
-  return [
-    ...(mistake === undefined ? [] : [errorAt(at('key'), mistake)]),
-    ...(maxSeconds < quietSeconds ? [errorAt(at('maxSeconds'), `is less than quietSeconds, ${quietSeconds}`)] : []),
-    // The request would wait for a run that waits for other requests.
-    // A delivery would join the run of one flow and start that of another.
-    ...(inputs.webhookShared === true ? [errorAt(at(), 'is not accepted together with webhookShared')] : []),
-    ...('webhookRespond' in inputs ? [errorAt(at(), 'is not accepted together with webhookRespond')] : []),
-  ];
+function checkObjects(triggerKey: string, trigger: Extract<Trigger, { type: 'webhook' }>): Problem[] {
+  return objectsOf(trigger).flatMap(([name, object, written]) => {
+    const at = (...field: string[]) => ['triggers', triggerKey, name, ...field];
+    const key = object.coalesces?.(written).key;
+    const mistake = key === undefined ? undefined : mistakeInKey(key);
+    return [
+      ...(mistake === undefined ? [] : [errorAt(at('key'), mistake)]),
+      ...(object.mistakes?.(written, trigger.inputs) ?? []).map(({ field, message }) =>
+        errorAt(field === undefined ? at() : at(field), message),
+      ),
+    ];
+  });
 }
 
 /** Whether the trigger says that its deliveries name no event. */

@@ -4,7 +4,7 @@ import { errorAt, type Problem, plainTextSecret } from './issues.ts';
 import { MASK } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
-import type { Signalling, TriggerObject } from './trigger-part.ts';
+import type { Coalescing, Signalling, TriggerObject } from './trigger-part.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
 
 /** Those that the trigger has. */
@@ -20,6 +20,11 @@ export function objectsOf(
 /** What deliveries to the trigger answer in place of starting runs. */
 export function signalsOf(trigger: object): Signalling | undefined {
   return objectsOf(trigger).flatMap(([, object, written]) => object.signals?.(written) ?? [])[0];
+}
+
+/** How deliveries to the trigger share runs. */
+export function coalescingOf(trigger: object): Coalescing | undefined {
+  return objectsOf(trigger).flatMap(([, object, written]) => object.coalesces?.(written) ?? [])[0];
 }
 
 /** References and literal secrets in them. What is named as a secret is one, whatever its key. */

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import type { GivenAnswer } from '../model/answer.ts';
-import type { SignalClaim } from '../model/delivery.ts';
+import type { CoalesceClaim, SignalClaim } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
@@ -57,9 +57,13 @@ export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z
   /** Paths of the values that are secrets, as of a step's inputs: `*` stands for any key. */
   secrets(written: Written): readonly string[];
   /** CEL over body and headers that tells events apart, where neither the trigger nor its scheme does. */
-  eventId(written: Written): string | undefined;
+  eventId?(written: Written): string | undefined;
   /** What its deliveries answer in place of starting runs; absent where they start runs. */
   signals?(written: Written): Signalling;
+  /** How its deliveries share runs; absent where each has one of its own. */
+  coalesces?(written: Written): Coalescing;
+  /** What is wrong with it, whatever the scheme and the keys of its trigger. */
+  mistakes?(written: Written, inputs: Readonly<Record<string, unknown>>): readonly Omit<ObjectProblem, 'kind'>[];
   /** Of a trigger without mistakes in its inputs. */
   problems(written: Written, trigger: TriggerFacts): readonly ObjectProblem[];
   /** Names what is accepted although nothing verifies it, its secrets left out; undefined where nothing is. */
@@ -75,6 +79,15 @@ export interface Signalling {
   readonly key: string;
   /** What its delivery says; `run` is the one that it would start. */
   claim(given: { key: string | undefined; body: ArrivingBody; run: SignalRun }): SignalClaim;
+}
+
+export interface Coalescing {
+  /** CEL over body and headers: deliveries with the same value share a run. */
+  readonly key: string;
+  /** What a delivery brings, and when its run starts if no other joins. */
+  claim(
+    given: { readonly at: number } & Pick<CoalesceClaim, 'key' | 'isVerified'> & Pick<RunTrigger, 'body' | 'headers'>,
+  ): { readonly claim: CoalesceClaim; readonly dueAt: number };
 }
 
 type SignalRun = { readonly deliveryId: string | null; readonly startedAt: number; readonly trigger: RunTrigger };
@@ -102,9 +115,12 @@ interface ObjectProblem {
 
 interface ObjectChange {
   readonly class: 'safe' | 'caution';
-  /** After the key of the trigger: "How `KEY` …". */
+  /** After the key of the trigger: "How `KEY` …", or "How deliveries of `KEY` …". */
   readonly what: string;
+  /** Of deliveries: the runs that the trigger started may read what changed. */
+  readonly of?: 'deliveries';
   readonly consequence: string;
+  readonly advice?: string;
 }
 
 export function triggerPart<const Fields extends Schemas, const Objects extends TriggerObjects = Record<never, never>>(

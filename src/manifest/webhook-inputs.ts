@@ -1,7 +1,6 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import type { JsonObject } from '../model/json.ts';
 import { type BodySchema, compileBodySchema, parseBodySchema } from './body-schema.ts';
-import type { Coalesce } from './coalesce.ts';
 import { isHttpUrl } from './fields/values.ts';
 import { errorAt, gateWarningAt, type Problem, plainTextSecret, warningAt } from './issues.ts';
 import { isMasked, MASK, maskUrl } from './mask.ts';
@@ -32,8 +31,6 @@ export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly hasConflictingKeys: boolean;
   /** Expressions by name; absent where the manifest names none. */
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
-  /** Absent where each delivery has a run of its own. */
-  readonly coalesce?: Coalesce | undefined;
 }
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];

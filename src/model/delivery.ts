@@ -156,6 +156,17 @@ export const DETAILS = {
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
 
+/** Scoped to the flow and the trigger; an unverified delivery joins only other unverified ones. */
+export interface CoalesceClaim {
+  readonly key: string;
+  readonly isVerified: boolean;
+  /** How long the run waits after the newest delivery, and after the first. */
+  readonly quietMs: number;
+  readonly maxMs: number;
+  /** Deliveries that start it at once. */
+  readonly collect: number;
+}
+
 /** What a delivery says to the steps that it answers, in place of starting a run. */
 export interface SignalClaim {
   /** Key of the step in its graph, behind those of its loops. */

@@ -3,14 +3,13 @@ import { UnfitClockError } from '../errors.ts';
 import { type ArrivingBody, DOCUMENT_HEADER } from '../expressions/trigger-body.ts';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
+import type { Coalescing } from '../manifest/trigger-part.ts';
 import type { ServiceClock } from '../model/clock.ts';
-import { bytesOf, dueAtOf } from '../model/coalescing.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type {
   Acceptance,
   AcceptResult,
-  CoalesceClaim,
   EventClaim,
   HoldResult,
   NonceClaim,
@@ -21,7 +20,7 @@ import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { signatureGate } from './gates/signature.ts';
 import { keptHeaders } from './headers.ts';
 import { recordOf, type TriggeredReception } from './record.ts';
-import { eventLifeMs, limitsOf, type Said } from './trigger-expressions.ts';
+import { eventLifeMs, type Said } from './trigger-expressions.ts';
 import { holdsDeliveries, isOpen, type PreparedTrigger } from './triggers.ts';
 
 /** A reception whose body can be read. */
@@ -146,8 +145,7 @@ function acceptanceOf(
   const headers = withDeclared(ofRun, reception);
   const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
-  const coalesce = coalesceClaim(reception, said?.key);
-  const arrival = coalesce && { ...coalesce, at, bytes: bytesOf(delivery.body, headers) };
+  const joining = said?.key === undefined ? undefined : joiningOf(reception, { key: said.key, at, headers });
   const key = trigger.trigger.triggerKey;
   const ordered = flow.prepared.readOrderKey?.({
     key,
@@ -169,7 +167,7 @@ function acceptanceOf(
     sourceRunId: null,
     traceparent,
     at,
-    dueAt: arrival && dueAtOf(arrival),
+    dueAt: joining?.dueAt,
     searchKeys: record.searchKeys,
   });
   return {
@@ -181,7 +179,7 @@ function acceptanceOf(
     isFiltered: said?.isFiltered === true ? true : undefined,
     signal: trigger.signals?.claim({ key: said?.key, body, run }),
     // A flow without steps waits for nothing.
-    coalesce: run.completedAt === null ? coalesce : undefined,
+    coalesce: run.completedAt === null ? joining?.claim : undefined,
     judgedBy: reception.judgedBy?.(flow.record),
     run,
   };
@@ -228,10 +226,13 @@ function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): numb
 }
 
 /** What a person delivers again has a run of its own, as what has no key. */
-function coalesceClaim(reception: TriggeredReception, key: string | undefined): CoalesceClaim | undefined {
-  const { coalesce } = reception.trigger.trigger;
-  if (coalesce === undefined || key === undefined || reception.redelivery !== undefined) return undefined;
-  return { key, isVerified: isVerified(reception), ...limitsOf(coalesce) };
+function joiningOf(
+  reception: TriggeredReception,
+  said: { readonly key: string; readonly at: number; readonly headers: Delivery['headers'] },
+): ReturnType<Coalescing['claim']> | undefined {
+  const { trigger, delivery, redelivery } = reception;
+  if (redelivery !== undefined) return undefined;
+  return trigger.coalescing?.claim({ ...said, isVerified: isVerified(reception), body: delivery.body });
 }
 
 function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClock): EventClaim {

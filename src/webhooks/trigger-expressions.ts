@@ -15,11 +15,10 @@ import { valueAt } from '../expressions/json-path.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
-import { objectsOf, signalsOf } from '../manifest/trigger-objects.ts';
+import { coalescingOf, objectsOf, signalsOf } from '../manifest/trigger-objects.ts';
 import type { ObjectsOfTrigger } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
-import type { CoalesceLimits } from '../model/coalescing.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { Evidence } from './gate.ts';
@@ -51,7 +50,7 @@ interface Judged {
 /** Evaluates the expressions of a trigger. Never throws. */
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
-type Trigger = Pick<WebhookTrigger, 'inputs' | 'coalesce'>;
+type Trigger = Pick<WebhookTrigger, 'inputs'>;
 type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key' | 'signals.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
@@ -62,7 +61,7 @@ export function prepareExpressions(
   const { webhookWhen } = trigger.inputs;
   const readId = prepareEventId(eventIdentityOf(trigger, scheme));
   const signals = signalsOf(trigger);
-  const readKey = prepareKey((signals ?? trigger.coalesce)?.key);
+  const readKey = prepareKey((signals ?? coalescingOf(trigger))?.key);
   const instead = signals === undefined ? 'the run starts' : 'no run is answered';
   if (webhookWhen === undefined && readId === undefined && readKey === undefined) return undefined;
   const filter = webhookWhen === undefined ? undefined : compileCondition(webhookWhen, 'delivery');
@@ -107,11 +106,6 @@ function prepareKey(source: string | undefined): ReadId | undefined {
   return typeof compiled === 'string' ? undefined : (data) => evaluateKey(compiled.expression, data);
 }
 
-/** As the store takes them. */
-export function limitsOf({ quietSeconds, maxSeconds, collect }: NonNullable<Trigger['coalesce']>): CoalesceLimits {
-  return { quietMs: Math.ceil(quietSeconds * 1000), maxMs: Math.ceil(maxSeconds * 1000), collect };
-}
-
 /** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
 export interface EventIdentity {
   /** The name of an object, where one of these knows. */
@@ -139,7 +133,7 @@ export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undef
     const found = scheme?.kind === 'spec' ? signedIdOf(scheme) : undefined;
     if (found === undefined) {
       const [known] = objectsOf(trigger).flatMap(([by, object, written]) => {
-        const expression = object.eventId(written);
+        const expression = object.eventId?.(written);
         return expression === undefined ? [] : [{ by, expression }];
       });
       return known && { ...known, days, unsigned: unsignedParts(known.expression, scheme) };

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { type Catalog, type DeployedFlow, startsRuns } from '../flows/catalog.ts';
 import type { LoadedFlow, NamedManifest, UnservedTrigger } from '../manifest/load.ts';
-import { signalsOf } from '../manifest/trigger-objects.ts';
+import { coalescingOf, signalsOf } from '../manifest/trigger-objects.ts';
 import { handshakesOfFields } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { LARGEST_BODY_BYTES } from '../model/content.ts';
@@ -81,6 +81,8 @@ export interface PreparedTrigger {
   readonly acceptedResponse: AcceptedResponse | undefined;
   /** What its deliveries answer; undefined where they start runs. */
   readonly signals: ReturnType<typeof signalsOf>;
+  /** How its deliveries share runs; undefined where each has one of its own. */
+  readonly coalescing: ReturnType<typeof coalescingOf>;
   /** Absent where it has no expressions that decide about a delivery. */
   readonly judgeByExpressions: JudgeByExpressions | undefined;
   /** Absent where no second delivery of an event is told from the first. */
@@ -390,6 +392,7 @@ function prepare(
     maxBodyBytes: settings.maxBodyBytes ?? LARGEST_BODY_BYTES,
     mayReadQuery: mayReadQuery(resolved),
     signals: signalsOf(trigger),
+    coalescing: coalescingOf(trigger),
     holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     // A revision may have been stored before active types were refused.
     acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),

@@ -262,7 +262,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
     // Two are the beginning and the end of a pattern.
     takes: (size) => !('error' in compileBodySchema({ pattern: 'a'.repeat(size - 2) })),
   },
-  'manifest/coalesce.ts 1000': {
+  'features/coalesce/trigger.ts 1000': {
     takes: (size) => noErrors(withTrigger({}, { coalesce: { key: 'body.a', collect: size } })),
   },
   'manifest/fields/keys.ts 10': {

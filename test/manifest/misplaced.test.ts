@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { stepTypes } from '../../src/config/steps.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { STRUCTURAL_KEYS } from '../../src/manifest/schema.ts';
+import { TRIGGER_OBJECTS } from '../../src/manifest/webhook-fields.ts';
 import { issuesAfter, rules } from './rules.ts';
 
 const builtIn = { ...rules, handlers: handlerTable(stepTypes().handlers) };
@@ -71,7 +72,7 @@ test.each<[string, string, string]>([
 });
 
 test('no field of a trigger, a step or the manifest is taken for a spelling of another, wherever it is', () => {
-  const { manifest, trigger, step, edge, retry, coalesce } = STRUCTURAL_KEYS;
+  const { manifest, trigger, step, edge, retry } = STRUCTURAL_KEYS;
   const places = [
     [],
     ['triggers', 'hook'],
@@ -80,7 +81,14 @@ test('no field of a trigger, a step or the manifest is taken for a spelling of a
     ['steps', 'call', 'retry'],
   ];
   for (const place of places) {
-    for (const name of new Set([...manifest, ...trigger, ...step, ...edge, ...retry, ...coalesce])) {
+    for (const name of new Set([
+      ...manifest,
+      ...trigger,
+      ...step,
+      ...edge,
+      ...retry,
+      ...(TRIGGER_OBJECTS.coalesce?.keys ?? []),
+    ])) {
       // A trigger has a condition of its own, whose name begins with webhook.
       if (name === 'when') continue;
       expect(issuesWith(place, name), `${name} in ${place.join('.')}`).not.toContain('did you mean');

@@ -1,10 +1,10 @@
 import { HOUR_MS } from '../../model/clock.ts';
-import { type Arrival, type Group, joinGroup, openGroup } from '../../model/coalescing.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import type { Place, PlacedDelivery, Placer, Places } from '../../store/decisions/placer.ts';
 import { type Port, Rows, sql } from '../../store/decisions/port.ts';
 import { addDelivery, type RunDeliveryRow } from '../../store/decisions/run-deliveries.ts';
 import { digestOf, laneDigest } from '../../store/digest.ts';
+import { type Arrival, type Group, joinGroup, openGroup } from './group.ts';
 
 /** What names the group of a delivery, and what the delivery brings to it. */
 interface Coalescing extends Arrival {

@@ -238,42 +238,21 @@ const searchKeysChanged: ChangeRule = (change) =>
     ];
   });
 
-const coalesceChanged: ChangeRule = (change) =>
-  keptTriggers(change).flatMap(({ key, before, after }) => {
-    const [one, other] = [before, after].map((trigger) => (trigger.type === 'webhook' ? trigger.coalesce : undefined));
-    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
-    return [
-      findingAt(['triggers', key, 'coalesce'], {
-        rule: 'coalesce-changed',
-        class: 'caution',
-        before: jsonOf(one),
-        after: jsonOf(other),
-        message: `How deliveries of \`${key}\` share runs ${one === undefined ? 'is new' : 'changed'}.`,
-        consequence:
-          other === undefined
-            ? 'Each delivery that arrives after the deploy starts a run of its own. Runs that wait for more start as they were to.'
-            : 'Deliveries that arrive after the deploy share runs as it says, and join none that waits since before. A run may ' +
-              'have several deliveries: steps that read `trigger.body` see the newest alone.',
-        advice: 'Check that the steps read `trigger.deliveries` where deliveries share runs.',
-        live: startedBy(change, key),
-      }),
-    ];
-  });
-
 /** What webhook triggers have beside their inputs, as features say it. */
 const objectsChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) =>
     Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
       const [one, other] = [before, after].map((trigger) => jsonOf(Reflect.get(trigger, name)));
       if (isSame(one ?? null, other ?? null)) return [];
-      const { what, ...said } = object.changed(one, other);
+      const { what, of, ...said } = object.changed(one, other);
       return [
         findingAt(['triggers', key, name], {
           ...said,
           rule: `${name}-changed`,
           before: one,
           after: other,
-          message: `How \`${key}\` ${what}`,
+          message: `How ${of === undefined ? '' : `${of} of `}\`${key}\` ${what}`,
+          ...(of !== undefined && { live: startedBy(change, key) }),
         }),
       ];
     }),
@@ -353,7 +332,6 @@ const FIELD_RULES: Readonly<Record<Exclude<FieldOf<Trigger>, keyof ObjectsOfTrig
   enabled: [triggerSwitched],
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
   searchKeys: [searchKeysChanged],
-  coalesce: [coalesceChanged],
 };
 
 export const triggerRules: readonly ChangeRule[] = [

@@ -298,7 +298,7 @@ function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
 }
 
 function Webhook({ trigger, flowId }: { trigger: Trigger; flowId: string }) {
-  const { key, enabled, slug, url, scheme, grade, captured, eventId, coalesce, mode } = trigger;
+  const { key, enabled, slug, url, scheme, grade, captured, eventId, mode } = trigger;
   const { lastDeliveryAt, toCheck, sendCommand, sharedWith = [] } = trigger;
   return (
     <>
@@ -334,14 +334,6 @@ function Webhook({ trigger, flowId }: { trigger: Trigger; flowId: string }) {
         </p>
       )}
       {shownAt('trigger', { trigger })}
-      {coalesce === null || coalesce === undefined ? null : (
-        <p class="muted">
-          One run for deliveries with the same <code>{coalesce.key}</code>: it starts after{' '}
-          {format.counted(coalesce.quietSeconds, 'second')} without another, after{' '}
-          {format.counted(coalesce.maxSeconds, 'second')} at the latest, or with{' '}
-          {format.counted(coalesce.collect, 'delivery', 'deliveries')}.
-        </p>
-      )}
       {lastDeliveryAt == null ? null : (
         <p class="muted">
           Last delivery <Time at={lastDeliveryAt} />.

@@ -29,6 +29,10 @@ import { closingBody, findFlow, flowControlRoutes } from './flow-control.ts';
 import { heldDeliveries } from './held.ts';
 import { flowsStore } from './store.ts';
 
+const objectsWithEvents = (Object.keys(TRIGGER_OBJECTS) as (keyof ObjectsOfTrigger)[]).filter(
+  (name) => TRIGGER_OBJECTS[name]?.eventId !== undefined,
+);
+
 const triggerSchema = z.object({
   key: z.string(),
   type: z.enum(TRIGGER_TYPES),
@@ -48,7 +52,7 @@ const triggerSchema = z.object({
     .object({
       expression: z.string(),
       by: z
-        .enum(['scheme', 'trigger', ...(Object.keys(TRIGGER_OBJECTS) as (keyof ObjectsOfTrigger)[])])
+        .enum(['scheme', 'trigger', ...objectsWithEvents])
         .describe('Whether the scheme names it, the trigger, or the log that it is reconciled with.'),
       days: field.integer().describe('For how long an event is known.'),
       unsigned: z.array(z.string()).nullable().describe('What it reads that is not signed; null if only code knows.'),
@@ -58,16 +62,6 @@ const triggerSchema = z.object({
     .describe(
       'What names the event of a delivery: a second one of the same event starts no run. null if nothing does.',
     ),
-  coalesce: z
-    .object({
-      key: z.string(),
-      quietSeconds: z.number(),
-      maxSeconds: z.number(),
-      collect: field.integer(),
-    })
-    .nullable()
-    .optional()
-    .describe('Which deliveries share a run, and how long it waits for them. null if each has a run of its own.'),
   ...viewedFields,
   mode: z.enum(ENFORCEMENT_MODES).optional().describe('The mode in force.'),
   holdsDeliveries: z
@@ -346,7 +340,6 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     grade: prepared.grade,
     captured: capturedOf(prepared),
     eventId: eventIdView(prepared),
-    coalesce: prepared.trigger.coalesce ?? null,
     ...viewOf(prepared),
     mode: prepared.mode,
     holdsDeliveries: holdsDeliveries(prepared, record),

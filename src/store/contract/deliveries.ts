@@ -1,5 +1,4 @@
-import type { CoalesceLimits } from '../../model/coalescing.ts';
-import type { DeliveryOutcome, DeliveryRecord, Reason, SignalClaim } from '../../model/delivery.ts';
+import type { CoalesceClaim, DeliveryOutcome, DeliveryRecord, Reason, SignalClaim } from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { FlowRecord } from './flows.ts';
@@ -68,7 +67,7 @@ export interface Acceptance {
   readonly isFiltered?: true | undefined;
   /**
    * It joins the run that waits for deliveries of its key, if one does: the result is 'coalesced'. Else its own run, which
-   * is planned to start as `openGroup` says, waits for others.
+   * is planned to start when its trigger says, waits for others.
    */
   readonly coalesce?: CoalesceClaim | undefined;
   /** It starts no run, and answers the steps that wait for it: the result is 'answered'. Names and delivery are kept. */
@@ -121,12 +120,6 @@ export type SharedResult =
   /** As of `accept`; the flow that changed is to be read again. */
   | { readonly kind: 'outdated'; readonly flowId: string }
   | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }>;
-
-/** Scoped to the flow and the trigger; an unverified delivery joins only other unverified ones. */
-export interface CoalesceClaim extends CoalesceLimits {
-  readonly key: string;
-  readonly isVerified: boolean;
-}
 
 export interface AcceptedQuery {
   readonly flowId: string;

@@ -1,5 +1,6 @@
+import type { CoalesceClaim } from '../../model/delivery.ts';
 import type { NewRun, RunOrder } from '../../model/run.ts';
-import type { CoalesceClaim, NextRun } from '../store.ts';
+import type { NextRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
 import type { FoundRun, RunRows } from './rows.ts';

@@ -1,4 +1,5 @@
 import { StoreUnavailableError } from '../../errors.ts';
+import type { CoalesceClaim } from '../../model/delivery.ts';
 import { searchKeyRows } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import {
@@ -36,7 +37,6 @@ import type {
   Acceptance,
   AcceptResult,
   BirthLease,
-  CoalesceClaim,
   FlowRecord,
   HoldResult,
   SharedAcceptance,

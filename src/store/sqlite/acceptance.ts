@@ -1,4 +1,5 @@
 import type { Database } from 'better-sqlite3';
+import type { CoalesceClaim } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import {
   type AcceptanceRows,
@@ -31,7 +32,7 @@ import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest } from '../digest.ts';
 import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
-import type { AcceptResult, CoalesceClaim, HoldResult, Pins, SharedResult } from '../store.ts';
+import type { AcceptResult, HoldResult, Pins, SharedResult } from '../store.ts';
 import { rememberInBatches } from './batch.ts';
 import { DELIVERY, prepareInsertDelivery, type SentDelivery } from './deliveries.ts';
 import type { StoreOptions } from './messages.ts';

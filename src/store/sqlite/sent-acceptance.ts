@@ -1,4 +1,4 @@
-import type { DeliveryRecord, SignalClaim } from '../../model/delivery.ts';
+import type { CoalesceClaim, DeliveryRecord, SignalClaim } from '../../model/delivery.ts';
 import { type SearchKeyRow, searchKeyRows } from '../../model/text.ts';
 import type { Candidate } from '../decisions/acceptance.ts';
 import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
@@ -15,15 +15,7 @@ import {
   STEP_COLUMNS,
   stepRows,
 } from '../new-rows.ts';
-import type {
-  Acceptance,
-  BirthLease,
-  CoalesceClaim,
-  EventClaim,
-  NewRun,
-  NonceClaim,
-  SharedAcceptance,
-} from '../store.ts';
+import type { Acceptance, BirthLease, EventClaim, NewRun, NonceClaim, SharedAcceptance } from '../store.ts';
 import type { SentDelivery } from './deliveries.ts';
 
 // No other process has the database, so that no lease needs an owner.

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Arrival, bytesOf, dueAtOf, type Group, joinGroup, openGroup } from '../../../src/model/coalescing.ts';
+import {
+  type Arrival,
+  bytesOf,
+  dueAtOf,
+  type Group,
+  joinGroup,
+  openGroup,
+} from '../../../src/features/coalesce/group.ts';
 
 const KIB = 1024;
 const limits = { quietMs: 2000, maxMs: 10_000, collect: 4 };

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { Coalesce } from '../../../src/manifest/coalesce.ts';
 import { checkTriggerExpressions } from '../../../src/manifest/trigger-expressions.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { issuesAfter, rules } from '../../manifest/rules.ts';
@@ -54,7 +53,7 @@ describe('deliveries that share runs, in a manifest', () => {
   });
 
   it('wait for others, so that no answer can wait for their run', () => {
-    const coalesce: Coalesce = { key: 'body.a', quietSeconds: 2, maxSeconds: 30, collect: 100 };
+    const coalesce = { key: 'body.a', quietSeconds: 2, maxSeconds: 30, collect: 100 };
     const inputs = JSON.parse('{"webhookRespond":{"step":"reply","withinSeconds":2}}');
     const problems = checkTriggerExpressions({ hook: { type: 'webhook', inputs, coalesce } });
     expect(problems).toMatchObject([{ severity: 'error', path: 'triggers.hook.coalesce' }]);

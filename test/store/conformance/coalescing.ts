@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
-import { dueAtOf } from '../../../src/model/coalescing.ts';
-import type { Acceptance, CoalesceClaim, Store } from '../../../src/store/store.ts';
+import { dueAtOf } from '../../../src/features/coalesce/group.ts';
+import type { CoalesceClaim } from '../../../src/model/delivery.ts';
+import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,

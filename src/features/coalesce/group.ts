@@ -1,17 +1,8 @@
-import { MAX_BYTES, type RunTrigger } from './run.ts';
-
-/** How long a run waits for more deliveries of its key. */
-export interface CoalesceLimits {
-  /** After the newest delivery. */
-  readonly quietMs: number;
-  /** After the first delivery. */
-  readonly maxMs: number;
-  /** Deliveries that start it at once. */
-  readonly collect: number;
-}
+import type { CoalesceClaim } from '../../model/delivery.ts';
+import { MAX_BYTES, type RunTrigger } from '../../model/run.ts';
 
 /** What one delivery brings to the run that it starts or joins. */
-export interface Arrival extends CoalesceLimits {
+export interface Arrival extends Pick<CoalesceClaim, 'quietMs' | 'maxMs' | 'collect'> {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
   /** Of its body and headers. */
