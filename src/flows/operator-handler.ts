@@ -41,7 +41,12 @@ function isThenable(given: unknown): given is PromiseLike<unknown> {
 function resultOf(given: unknown): HandlerResult {
   try {
     const { kind, output, code, message, retryable, retryAfterMs, until, signalName, state } = Object(given);
-    const told = { code: String(code), message: String(message), retryable };
+    // A fault of Sluice is told so, and uses up no attempt: theirs are none.
+    const told = {
+      code: String(code).replace(/^internal_error$/, 'handler_error'),
+      message: String(message),
+      retryable,
+    };
     const asked = retryAfterMs === undefined ? {} : { retryAfterMs: Number(retryAfterMs) };
     const more = kind === 'failed' ? { ...told, ...asked, output } : { output };
     const result = checkedResult({ kind, ...(kind === 'waiting' ? { until, signalName, state } : more) });

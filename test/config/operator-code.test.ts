@@ -65,6 +65,7 @@ describe("a handler's result", () => {
     ['has a time that no store can keep', () => ({ kind: 'waiting', until: -1e20 })],
     ['has a time that is no date', () => ({ kind: 'waiting', until: Number.MAX_SAFE_INTEGER, signalName: 'a' })],
     ['has a message that cannot be a text', () => ({ kind: 'failed', code: 'a', message: hostile(), retryable: true })],
+    ['has the code of a fault', () => ({ kind: 'failed', code: 'internal_error', message: 'a', retryable: false })],
     ['has a code that throws', () => getter('code', { kind: 'failed', message: 'a', retryable: true })],
     ['is a hostile proxy', () => hostile()],
     ['comes late and throws', async () => getter('kind')],
