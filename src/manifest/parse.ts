@@ -166,11 +166,10 @@ function loadDraft(
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
-    const path = ['triggers', triggerKey, 'inputs'];
-    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, path, rules);
-    problems.push(...found);
-    const { objects, problems: ofObjects } = resolveObjects(trigger, ['triggers', triggerKey], rules.readSecret);
-    problems.push(...ofObjects);
+    const path = ['triggers', triggerKey];
+    const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, [...path, 'inputs'], rules);
+    const { objects, problems: ofObjects } = resolveObjects(trigger, path, rules.readSecret);
+    problems.push(...found, ...ofObjects);
     const { searchKeys, enabled } = trigger;
     webhooks.push({
       flowId: id,

@@ -43,11 +43,12 @@ const UNREADABLE = 'what was thrown cannot be read';
 const MOST_CAUSES = 5;
 
 /**
- * What a log can write of anything that was thrown: texts alone. A log marks the error that it writes, which may be frozen,
+ * What a log can write of anything that was thrown, or of the fields of a line: texts alone. A log marks the error that it writes, which may be frozen,
  * and reads its properties and causes, which may throw.
  */
-export function writable(thrown: unknown, causes = MOST_CAUSES): Error {
+export function writable(given: unknown, causes = MOST_CAUSES): Error {
   try {
+    const thrown: unknown = given instanceof Error ? given : (Object(given).err ?? given);
     if (!(thrown instanceof Error)) return new Error(Object(thrown) === thrown ? 'no error' : String(thrown));
     const { name, message, stack = '', cause } = thrown;
     const texts = [name, message, stack, String('code' in thrown && thrown.code)];

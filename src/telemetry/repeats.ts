@@ -47,14 +47,15 @@ export function limitRepeats() {
 
 /** Counts a line, and keeps the last one: it says most of what there is to say now. */
 function repeat(repeated: Repeated, line: { about: About; text: string; write: LogFn }): void {
-  const { about, text, write } = line;
+  const { text, write } = line;
+  // What throws when it is read must not do so in the timer.
+  const { err, ...fields } = line.about;
+  const why = err instanceof Error ? err.message : undefined;
   const { counts } = repeated;
   counts.set(text, (counts.get(text) ?? 0) + 1);
   repeated.tell = () => {
     const times = [...counts.values()].reduce((sum, count) => sum + count, 0);
     const lines = counts.size > 1 ? Object.fromEntries(counts) : undefined;
-    const { err, ...fields } = about;
-    const why = err instanceof Error ? err.message : undefined;
     if (times > 0) write({ ...fields, why, times, lines }, `${text} (${times} such lines of one cause)`);
     counts.clear();
     return times > 0;

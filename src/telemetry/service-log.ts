@@ -1,4 +1,5 @@
 import pino, { type LevelWithSilent, type Logger, type LoggerOptions } from 'pino';
+import { writable } from '../model/error-kind.ts';
 import { printableLines } from '../model/text.ts';
 import { readableLine } from './readable-log.ts';
 import { limitRepeats } from './repeats.ts';
@@ -36,8 +37,13 @@ export function limitFaults(): Required<Pick<NonNullable<LoggerOptions['hooks']>
   const { log, flush } = limitRepeats();
   return {
     logMethod(args, write, level) {
-      if (level === 40 || level === 50) log(this, args, write);
-      else write.apply(this, args);
+      try {
+        if (level === 40 || level === 50) log(this, args, write);
+        else write.apply(this, args);
+      } catch {
+        // It is of operators' code: an error that is frozen, or throws when it is read.
+        log(this, [{ err: writable(args[0]) }, ...args.slice(1)] as never, write);
+      }
     },
     flush,
   };

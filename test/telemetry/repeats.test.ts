@@ -98,3 +98,45 @@ it('forgets the oldest cause where there are too many', () => {
   logger.warn({ cause: 'c500' }, 'it failed');
   expect(lines).toHaveLength(502);
 });
+
+/** Errors of operators' code that pino cannot write: it marks what it writes, and reads all that there is. */
+const UNWRITABLE: Readonly<Record<string, () => unknown>> = {
+  'is frozen': () => Object.freeze(new Error('boom')),
+  'has a cause in a frozen field': () => Object.assign(new Error('boom'), { inner: Object.freeze(new Error('inner')) }),
+  'throws when its fields are read': () =>
+    Object.defineProperty(new Error('boom'), 'more', { enumerable: true, get: fail }),
+};
+function fail(): never {
+  throw new Error('cannot be read');
+}
+
+it.each(Object.entries(UNWRITABLE))('writes the texts of an error that %s, however often it is logged', (_, make) => {
+  const { lines, logger } = open();
+  logger.error(make());
+  logger.info(make());
+  for (let n = 0; n < 3; n += 1) logger.warn({ err: make(), n }, 'a step failed');
+  vi.advanceTimersByTime(60_000);
+  expect(lines.map(({ err, why }) => why ?? (err as { message: string }).message)).toEqual(Array(4).fill('boom'));
+  expect(lines[0]).toMatchObject({ msg: 'boom', err: { stack: expect.stringContaining('Error: boom') } });
+});
+
+it('never throws, whatever is logged', () => {
+  const { lines, logger } = open();
+  const proxy = new Proxy(new Error('boom'), { get: fail, getPrototypeOf: fail, ownKeys: fail, has: fail });
+  for (const given of [
+    proxy,
+    { err: proxy },
+    {
+      get err() {
+        return fail();
+      },
+    },
+    Object.defineProperty(new Error(), 'message', { get: fail }),
+  ]) {
+    logger.error(given);
+    logger.error(given, 'with a text');
+    logger.info(given);
+  }
+  vi.advanceTimersByTime(60_000);
+  expect(lines.length).toBeGreaterThan(0);
+});
