@@ -162,6 +162,14 @@ async function judged(extensions: Extensions, inputs: object = {}, delivery: Del
   return judgements;
 }
 
+const MINE = { webhookSignatureScheme: 'Mine' };
+/** Gives a copy of the refusal that turns into its contrary in a later turn of the same tick. */
+const settling = (refusal: object) => async () => {
+  const answer = { ...refusal };
+  queueMicrotask(() => queueMicrotask(() => Object.assign(answer, { passed: true, outcome: 'verified' })));
+  return answer;
+};
+
 const gateThat = (check: (delivery: Delivery) => unknown): Extensions => ({
   gates: [{ name: 'tenant', prepare: () => ({ name: 'tenant', check, dryRun: check }) as never }],
 });
@@ -343,4 +351,13 @@ describe('fetchFromPublisher', () => {
       clock.advance(60_000);
     }
   });
+});
+
+it.each<[string, (answer: object) => Extensions, object]>([
+  ['verdict of a gate', (answer) => gateThat(settling(answer)), {}],
+  ['answer of a verifier', (answer) => ({ verifiers: [{ name: 'Mine', verify: settling(answer) as never }] }), MINE],
+])('the %s is read as it settles, whatever is done to it then', async (_what, extensions, inputs) => {
+  const refusal = { passed: false, reason: 'signature_mismatch', outcome: 'refused' };
+  const answers = await judged(extensions(refusal), inputs);
+  for (const { refusal: told } of answers) expect(told).toBe('signature_mismatch');
 });

@@ -24,8 +24,11 @@ export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<S
       const { isExpensive, check, dryRun } = gate;
       const held = (judge: Gate['check']): Gate['check'] => {
         const limitMs = settings.verifierTimeLimitMs;
-        return async (delivery, evidence) =>
-          verdictIn(await answerInTime(() => judge(copyOf(delivery), structuredClone(evidence)), limitMs), trigger);
+        return (delivery, evidence) =>
+          answerInTime(
+            async () => verdictIn(await judge(copyOf(delivery), structuredClone(evidence)), trigger),
+            limitMs,
+          );
       };
       return { name, isExpensive, check: held(check), ...(dryRun === undefined ? {} : { dryRun: held(dryRun) }) };
     },
@@ -55,7 +58,7 @@ function prepared({ name }: { readonly name: string }, prepare: () => unknown): 
   throw new GateConfigurationError(undefined, message);
 }
 
-/** Read once and copied, so that nothing that the gate does to it later counts. Throws where its evidence cannot be kept. */
+/** Read once, as soon as it settles, and copied, so that nothing that the gate does to it later counts. Throws where its evidence cannot be kept. */
 function verdictIn(given: Verdict, { keys }: Pick<WebhookTrigger, 'keys'>): Verdict {
   const { passed, reason, detail, evidence } = Object(given);
   const told = { passed, reason, ...(detail !== undefined && { detail: sentenceOf(detail, keys) }) };

@@ -365,8 +365,8 @@ function verifierGate(
       try {
         const keys = readKeysInForce();
         const request = { delivery: copyOf(delivery), keys: { ...keys }, publicUrl: readUrl(delivery).url };
-        const answer = await answerInTime((signal) => verifier.verify({ ...request, signal }), limitMs);
-        return answerOf(verifier, answer, keys);
+        const ask = (signal: AbortSignal) => verifier.verify({ ...request, signal });
+        return await answerInTime(async (signal) => answerOf(verifier, await ask(signal), keys), limitMs);
       } catch (error) {
         // The fault is the verifier's; whatever it is, this delivery was not verified.
         return failed('verifier_error', failureOf(`verifier "${verifier.name}"`, error), evidenceOf(verifier.name));
