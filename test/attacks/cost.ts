@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { Attack } from './attack.ts';
-import { type Delivery, github, type Slug, type Target, TOKENS } from './target.ts';
+import { type Delivery, github, idOf, type Slug, type Target, TOKENS } from './target.ts';
 
 interface Recorded {
   readonly id: string;
@@ -49,6 +49,32 @@ export const COST: readonly Attack[] = [
       const { body } = await target.ask(`webhooks/${id}`, { by: 'reader' });
       const results = body.gateResults as { gate: string; outcome: string }[];
       expect(results.filter(({ outcome }) => outcome === 'not evaluated').length).toBeGreaterThan(0);
+    },
+  },
+  {
+    rule: 'what a deploy brings costs linear time',
+    attack: 'deploys a schema of a short pattern that stands for many states, a thousand times',
+    async run(target) {
+      const properties = Object.fromEntries(
+        Array.from({ length: 1000 }, (_, n) => [`p${n}`, { pattern: `(a{1,30}){1,30}b${n}` }]),
+      );
+      const { status, body } = await target.deploy('unique', { webhookBodySchema: { properties } });
+      expect([status, text(body)]).toEqual([400, expect.stringContaining('states together')]);
+    },
+  },
+  {
+    rule: 'what a deploy brings costs linear time',
+    attack: 'deploys a chain of 3 000 steps, and asks which paths it reads',
+    async run(target) {
+      const steps = Object.fromEntries(
+        Array.from({ length: 3000 }, (_, n) => [
+          `s${n}`,
+          { type: 'NoOp', ...(n > 0 && { runAfter: { [`s${n - 1}`]: ['Succeeded'] } }) },
+        ]),
+      );
+      const deployed = await target.deploy('unique', {}, { allow: 'access,caution,breaking', others: { steps } });
+      expect(deployed).toMatchObject({ status: 200 });
+      expect(await target.ask(`flows/${idOf('unique')}/paths`, { by: 'reader' })).toMatchObject({ status: 200 });
     },
   },
   {
