@@ -5,6 +5,7 @@ import type { LoadedFlow, UnreadableManifest } from '../manifest/load.ts';
 import type { Manifest } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
+import { whyClosed } from '../model/planner.ts';
 import type { FlowRecord, RevisionRecord, Store } from '../store/store.ts';
 import { type PreparedInputs, type PreparedRevision, prepareRevision } from './prepared-revision.ts';
 
@@ -62,9 +63,7 @@ export function deployedAnew(loaded: LoadedFlow): DeployedFlow {
 }
 
 /** Whether a flow may start runs now. */
-export function startsRuns({ isEnabled, drainingSince }: FlowRecord): boolean {
-  return isEnabled && drainingSince === undefined;
-}
+export const startsRuns = (flow: FlowRecord): boolean => whyClosed(flow) === undefined;
 
 /** Why no run of a flow is started by hand or by a schedule here, although it is open; undefined where it is. */
 export function whyUnreadable(

@@ -7,6 +7,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import { ALERT_FLOW_ID, type Graph, type RunTriggerType } from '../model/manifest.ts';
 import { planRun } from '../model/planner.ts';
+import { waitingRun } from '../model/run.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
 import type {
   Acceptance,
@@ -210,9 +211,8 @@ async function acceptShared(
   }
 }
 
-/** A run that waits for its turn has no steps yet. */
 const startedOf = (run: NewRun, { isWaiting }: { readonly isWaiting?: true }): NewRun =>
-  isWaiting === true ? { ...run, steps: [] } : run;
+  isWaiting === true ? waitingRun(run) : run;
 
 const compiledKeys = new WeakMap<object, ReturnType<typeof compileKeys>['keys']>();
 

@@ -247,6 +247,21 @@ export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest,
   return { steps, end, timeoutSeconds, ...(subFlows.length > 0 && { subFlows }) };
 }
 
+/** What says whether a flow starts runs. */
+export interface FlowSwitches {
+  readonly isEnabled: boolean;
+  readonly drainingSince?: number | undefined;
+  readonly deletedAt?: number | undefined;
+}
+
+/** Why a flow starts no runs now; undefined where it does. */
+export function whyClosed(flow: FlowSwitches | undefined): 'unknown' | 'deleted' | 'disabled' | 'draining' | undefined {
+  if (flow === undefined) return 'unknown';
+  if (flow.deletedAt !== undefined) return 'deleted';
+  if (!flow.isEnabled) return 'disabled';
+  return flow.drainingSince === undefined ? undefined : 'draining';
+}
+
 /** Plans a run of a revision. Pure; a flow without steps yields a run that has ended. */
 export function planRun({ runId, flow, trigger, at, dueAt = at, order, ...origin }: RunRequest): NewRun {
   const { record, prepared } = flow;

@@ -103,6 +103,11 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly order?: RunOrder | undefined;
 }
 
+/** A run while it waits for its turn: it has neither steps nor a deadline. */
+export function waitingRun<Given extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Given): Given {
+  return { ...run, steps: [], timeoutAt: null };
+}
+
 /** What the expression of a flow that runs one at a time says of a run. */
 export interface OrderKey {
   /** Runs without a key share one. */

@@ -1,4 +1,5 @@
 import type { DeliveryOutcome, DeliveryRecord, DeliveryShare, SignalClaim } from '../../model/delivery.ts';
+import { type FlowSwitches, whyClosed } from '../../model/planner.ts';
 import type { AcceptResult, EventClaim, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
 import { findPlace } from './delivery-places.ts';
@@ -8,7 +9,7 @@ import { joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 import { fitsHeld, type Held, insertHeld } from './release.ts';
 import type { Bounds } from './removal.ts';
-import { type PinRows, whyClosed, withPins } from './sub-runs.ts';
+import { type PinRows, withPins } from './sub-runs.ts';
 
 /** What decides an acceptance. A backend's calls have the rows to store besides. */
 export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 'sourceRunId'> {
@@ -84,13 +85,12 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
 
 export interface FlowRows {
   /** A flow, which stays as it is until the transaction ends; undefined where it was never deployed. */
-  shareFlow(flowId: string): Ask<{ readonly revision: number; readonly isOpen: boolean } | undefined>;
+  shareFlow(flowId: string): Ask<(FlowSwitches & { readonly revision: number }) | undefined>;
 }
 
 export const sharingFlowRows = (port: Port): FlowRows => ({
   *shareFlow(flowId) {
-    const flow = (yield* shareFlows(port, [flowId])).get(flowId);
-    return flow && { revision: flow.revision, isOpen: whyClosed(flow) === undefined };
+    return (yield* shareFlows(port, [flowId])).get(flowId);
   },
 });
 
@@ -159,7 +159,7 @@ export function* mayStart(
   { flowId, revision, signal }: Pick<Candidate, 'flowId' | 'revision'> & Partial<Pick<Candidate, 'signal'>>,
 ): Decision<boolean> {
   const flow = yield* rows.shareFlow(flowId);
-  return flow === undefined || (flow.revision === revision && (flow.isOpen || signal !== undefined));
+  return flow === undefined || (flow.revision === revision && (signal !== undefined || whyClosed(flow) === undefined));
 }
 
 export const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptResult, { kind: 'duplicate' }> =>

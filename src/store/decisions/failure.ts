@@ -1,11 +1,11 @@
 import type { RunStatus } from '../../model/manifest.ts';
-import { planRun, unhandledFailures } from '../../model/planner.ts';
+import { planRun, unhandledFailures, whyClosed } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { FailureStart } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { orderIn } from './placing.ts';
 import type { RunRows } from './rows.ts';
-import { readyRun, whyClosed } from './sub-runs.ts';
+import { readyRun } from './sub-runs.ts';
 
 interface Failure {
   readonly runId: string;

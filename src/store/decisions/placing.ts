@@ -1,5 +1,5 @@
 import { placers } from '../../features/placer.ts';
-import type { NewRun, RunOrder } from '../../model/run.ts';
+import { type NewRun, type RunOrder, waitingRun } from '../../model/run.ts';
 import type { NextRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { EndedRun, PlacedRun } from './placer.ts';
@@ -36,12 +36,7 @@ export function* joinPlace(rows: PortRows, run: Placed, parentRunId?: string): D
 
 /** A run that has joined its place. */
 export function* withPlace<Run extends NewRun>(rows: PortRows, run: Run): Decision<Run> {
-  return (yield* joinPlace(rows, run)) === true ? waiting(run) : run;
-}
-
-/** A run as it is stored while it waits for its turn: it has neither steps nor a deadline. */
-export function waiting<Run extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Run): Run {
-  return { ...run, steps: [], timeoutAt: null };
+  return (yield* joinPlace(rows, run)) === true ? waitingRun(run) : run;
 }
 
 /** Locks the places that new runs are to join. */

@@ -1,4 +1,4 @@
-import { planRun } from '../../model/planner.ts';
+import { planRun, whyClosed } from '../../model/planner.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
@@ -13,7 +13,7 @@ import { type Bounds, measureKept } from './removal.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
 import { addDelivery } from './run-deliveries.ts';
 import { pinRows } from './sub-run-rows.ts';
-import { readyRun, whyClosed } from './sub-runs.ts';
+import { readyRun } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
 /** What is kept of a delivery that is held. */

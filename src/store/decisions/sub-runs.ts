@@ -1,18 +1,9 @@
 import { MAX_FLOW_DEPTH, RUN_FLOW_KEY, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
-import { planRun } from '../../model/planner.ts';
-import type { StepErrorCode } from '../../model/run.ts';
-import type {
-  Advance,
-  FlowRecord,
-  NewRun,
-  Pins,
-  PlannedDeploy,
-  StepAddress,
-  StepOutcome,
-  StepResult,
-} from '../store.ts';
+import { planRun, whyClosed } from '../../model/planner.ts';
+import { type StepErrorCode, waitingRun } from '../../model/run.ts';
+import type { Advance, NewRun, Pins, PlannedDeploy, StepAddress, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { joinPlace, orderIn, waiting, withPlace } from './placing.ts';
+import { joinPlace, orderIn, withPlace } from './placing.ts';
 import type { FoundRun, RunReads, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
@@ -92,14 +83,6 @@ export function* cycleOf(
   return undefined;
 }
 
-/** Why a flow starts no runs now; undefined where it does. */
-export function whyClosed(flow: FlowRecord | undefined): 'unknown' | 'deleted' | 'disabled' | 'draining' | undefined {
-  if (flow === undefined) return 'unknown';
-  if (flow.deletedAt !== undefined) return 'deleted';
-  if (!flow.isEnabled) return 'disabled';
-  return flow.drainingSince === undefined ? undefined : 'draining';
-}
-
 type Asked = Extract<StepResult, { kind: 'runFlow' }>;
 type Started = NonNullable<Advance['subRun']>;
 
@@ -157,7 +140,7 @@ export function* startSubRun(
     const message = `the run would have to wait for the run ${joined} to end, which waits for it`;
     return refused('order_deadlock', message, null);
   }
-  const ordered = joined ? waiting(planned) : planned;
+  const ordered = joined ? waitingRun(planned) : planned;
   // Its own time begins when it may run; the step that waits for it does not wait for longer because of that.
   const limits = isAwaited ? [ordered.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [ordered.timeoutAt];
   const times = limits.filter((time) => time !== null);

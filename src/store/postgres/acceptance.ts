@@ -1,5 +1,6 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import type { CoalesceClaim } from '../../model/delivery.ts';
+import { waitingRun } from '../../model/run.ts';
 import { searchKeyRows } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import {
@@ -25,12 +26,11 @@ import {
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
 import type { Joining, Places } from '../decisions/placer.ts';
-import { lockPlaces, waiting } from '../decisions/placing.ts';
+import { lockPlaces } from '../decisions/placing.ts';
 import { answerBy } from '../decisions/port.ts';
 import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
-import { whyClosed } from '../decisions/sub-runs.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import { bodyDigestOf, runRow } from '../new-rows.ts';
 import type {
@@ -536,10 +536,7 @@ function present<Value>(values: readonly (Value | undefined)[]): Value[] {
 /** Of flows that are shared or locked by this transaction. */
 function flowRowsOf(flows: Flows): FlowRows {
   return {
-    shareFlow: (flowId) => {
-      const flow = flows.get(flowId);
-      return known(flow && { revision: flow.revision, isOpen: whyClosed(flow) === undefined });
-    },
+    shareFlow: (flowId) => known(flows.get(flowId)),
   };
 }
 
@@ -609,7 +606,7 @@ function acceptanceRows(sql: Sql, { flows, names, places, written }: Transaction
     },
     keepRun({ acceptance: { run }, idempotencyKey, lease }, { pins, isWaiting }) {
       const pinned = pins === undefined ? run : { ...run, pins };
-      written.addRun(isWaiting ? waiting(pinned) : pinned, { idempotencyKey, lease });
+      written.addRun(isWaiting ? waitingRun(pinned) : pinned, { idempotencyKey, lease });
     },
   };
 }

@@ -169,15 +169,19 @@ function prepareAcceptShared(
 }
 
 function prepareFlowRows(db: Database): FlowRows {
-  const find = db.prepare<[string], { revision: number; isOpen: number }>(
-    `SELECT revision, is_enabled = 1 AND draining_since IS NULL AND deleted_at IS NULL AS isOpen
-    FROM flows WHERE id = ?`,
+  const find = db.prepare<
+    [string],
+    { revision: number; isEnabled: number; draining: number | null; deleted: number | null }
+  >(
+    'SELECT revision, is_enabled AS isEnabled, draining_since AS draining, deleted_at AS deleted FROM flows WHERE id = ?',
   );
   const flowOf = rememberInBatches(db, {
     tables: ['flows'],
     find: (flowId) => {
-      const flow = find.get(flowId);
-      return flow === undefined ? null : { revision: flow.revision, isOpen: flow.isOpen === 1 };
+      const row = find.get(flowId);
+      if (row === undefined) return null;
+      const [drainingSince, deletedAt] = [row.draining ?? undefined, row.deleted ?? undefined];
+      return { revision: row.revision, isEnabled: row.isEnabled === 1, drainingSince, deletedAt };
     },
   });
   return { shareFlow: (flowId) => known(flowOf(flowId) ?? undefined) };
