@@ -1,3 +1,4 @@
 import type { PagePart } from '../../dashboard/web/part.ts';
+import { actions } from './page-words.ts';
 
-export const approvalsPage: PagePart = { name: 'approvals', actions: { answerByLink: 'Answer by a link' } };
+export const approvalsPage: PagePart = { name: 'approvals', actions };

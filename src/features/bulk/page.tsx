@@ -11,6 +11,7 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useAnswer } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
 import type { RunBulkAnswers } from './service.ts';
 
 type Action = RunBulkAnswers['BulkAction'];
@@ -291,12 +292,4 @@ function useIntervention(id: string) {
   return known;
 }
 
-export const bulkPage: PagePart = {
-  name: 'bulk',
-  at: { runsTools: BulkActions },
-  actions: {
-    cancelRuns: 'Cancel many runs',
-    rerunRuns: 'Run many again',
-    retryRuns: 'Retry many runs',
-  },
-};
+export const bulkPage: PagePart = { name: 'bulk', at: { runsTools: BulkActions }, actions };

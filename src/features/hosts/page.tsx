@@ -12,6 +12,7 @@ import type { LookRow } from '../../dashboard/web/looks.ts';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
+import { actions } from './page-words.ts';
 import type { hostSchema } from './service.ts';
 
 type Host = z.output<typeof hostSchema>;
@@ -142,7 +143,5 @@ export const hostsPage: PagePart = {
   name: 'hosts',
   routes: [{ path: '/flows/hosts', page: HostsPage, title: 'Hosts' }],
   place: { text: 'Hosts', href: '/flows/hosts', key: 'h', icon: 'hosts', isOfService: true },
-  actions: {
-    closeCircuit: 'Call a host again',
-  },
+  actions,
 };

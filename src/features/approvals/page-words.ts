@@ -1,0 +1,2 @@
+/** What somebody may do by it, as the activity list names it. */
+export const actions = { answerByLink: 'Answer by a link' };

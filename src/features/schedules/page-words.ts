@@ -1,0 +1,7 @@
+/** What its operations are called in the activity. */
+export const actions = {
+  pauseSchedule: 'Pause a schedule',
+  resumeSchedule: 'Resume a schedule',
+  triggerSchedule: 'Start a schedule now',
+  changeCron: 'Change when a schedule fires',
+};
