@@ -9,6 +9,7 @@ export async function notStored({ metrics }: DashboardServices): Promise<Finding
     0,
   );
   if (count === 0) return [];
-  const message = `${count} deliveries got 503 since this process started because the store was unavailable`;
+  const why = 'the store was unavailable or a bound was full, as the log says of each';
+  const message = `${count} deliveries got 503 since this process started: ${why}`;
   return [{ kind: 'deliveries_not_stored', message, link: '/metrics' }];
 }
