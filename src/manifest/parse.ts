@@ -162,7 +162,7 @@ function loadDraft(
   }
   const unfit = Object.keys(triggers).filter((key) => !isStorable(key));
   problems.push(...unfit.map((key) => errorAt(['triggers', key], `the key ${UNSTORABLE}`)));
-  const { id = '', name = asName(basename(file, '.json')), version = '', ...further } = header;
+  const { $schema, id = '', name = asName(basename(file, '.json')), version = '', ...further } = header;
   const webhooks: WebhookTrigger[] = [];
   for (const [triggerKey, trigger] of Object.entries(triggers)) {
     if (trigger.type !== 'webhook') continue;
@@ -199,9 +199,13 @@ function loadDraft(
   const source = rules.source ?? 'folder';
   const flow = { file, manifest, snapshot, files, hash: hashOf(snapshot, files), source, webhooks, ...named };
   problems.push(...opinionsOn(flow, { rules, broken: errorPaths(problems) }));
-  const keyOf = ({ path, message }: Problem) => `${path}\n${message}`;
-  const first = new Map(problems.toReversed().map((problem) => [keyOf(problem), problem]));
-  return { flow, problems: problems.filter((problem) => first.get(keyOf(problem)) === problem) };
+  const seen = new Set<string>();
+  const isNew = ({ path, message }: Problem) => {
+    const isSeen = seen.has(`${path}\n${message}`);
+    seen.add(`${path}\n${message}`);
+    return !isSeen;
+  };
+  return { flow, problems: problems.filter(isNew) };
 }
 
 /** After a deploy a run in flight reads its own revision from the store, where secrets that are written out are only sealed. */

@@ -66,6 +66,12 @@ describe('the snapshot', () => {
     expect(new Set(hashes).size).toBe(edits.length);
   });
 
+  it('leaves out where an editor finds the schema', () => {
+    const { snapshot, hash } = load({ $schema: './manifest.schema.json', ...goodManifest() });
+    expect(snapshot).not.toHaveProperty('$schema');
+    expect(hash).toBe(load(goodManifest()).hash);
+  });
+
   it('hashes to SHA-256 of its JSON', () => {
     const { snapshot, hash } = load(goodManifest());
     expect(hash).toBe(createHash('sha256').update(JSON.stringify(snapshot)).digest('hex'));
