@@ -65,7 +65,7 @@ export async function requireScope(request: FastifyRequest): Promise<void> {
   );
 }
 
-/** What allows its sender what the request needs, or what another scope does, with some flow or other. */
+/** The sender's grants of a scope, by default the one that the request needs, for whichever flows. */
 export function grantsFor(
   request: FastifyRequest,
   scope = scopeOf(request.method, request.routeOptions.config.access),

@@ -76,7 +76,7 @@ export function narrowedTo(sight: Sight | undefined): { readonly flowIds?: reado
 /** The same for the sender of a request. */
 export const limitOf = (request: FastifyRequest, services: SightServices) => narrowedTo(sightOf(request, services));
 
-/** The patterns that the sender of a request is limited to, by the scope that it needs or another; undefined for nobody's. */
+/** The patterns of flows that limit the sender under a scope, by default the one that the request needs; undefined without a limit. */
 export function patternsFor(request: FastifyRequest, scope?: Scope): readonly string[] | undefined {
   const grants = grantsFor(request, scope);
   return grants.some(({ flows }) => flows === undefined) ? undefined : grants.flatMap(({ flows = [] }) => flows);

@@ -43,8 +43,8 @@ const UNREADABLE = 'what was thrown cannot be read';
 const MOST_CAUSES = 5;
 
 /**
- * What a log can write of anything that was thrown, or of the fields of a line: texts alone. A log marks the error that it writes, which may be frozen,
- * and reads its properties and causes, which may throw.
+ * What a log can write of anything that was thrown, or of the error in the fields of a line: texts alone. A log marks the
+ * error that it writes, which may be frozen, and reads its properties and causes, which may throw.
  */
 export function writable(given: unknown, causes = MOST_CAUSES): Error {
   try {

@@ -27,10 +27,11 @@ import {
 import { type ReconcileState, type Undecided, widened } from './state.ts';
 import {
   dueAgain,
+  type Entry,
   givenUpBefore,
   isGone,
   recordOfGivenUp,
-  storedNames,
+  untried,
   wasAsked,
   withoutUndecided,
   withUnasked,
@@ -362,7 +363,8 @@ async function fetchAll(
     settledTo: settledBefore(round),
     refused: { revision: prepared.flow.record.revision, items: keptRefused(round) },
   };
-  const old = items.filter(isOld).map((item) => tooOld(item, round, clock.now()));
+  const toEntry = entriesOf(round);
+  const old = items.filter(isOld).map((item) => untried(toEntry(item), 'it was not asked for in time', clock.now()));
   const progress: Progress = {
     state: old.length === 0 ? begun : await giveUp(old, { ...round, state: begun }, services),
     ...{ openFrom: leftFrom, hasMoved: old.length > 0, failed: undefined, inARow: 0, awayInARow: 0 },
@@ -371,7 +373,7 @@ async function fetchAll(
   const young = items.filter((item) => !isOld(item));
   const left = isHeldBack ? young : await fetchEach(young, progress, { round, services });
   progress.openFrom = left.reduce((first, { sentAt }) => Math.min(first, sentAt), progress.openFrom);
-  progress.state = withUnasked(progress.state, left.map(entriesOf(round)), clock.now());
+  progress.state = withUnasked(progress.state, left.map(toEntry), clock.now());
   const { isBroken, failed } = progress;
   const told = (failed !== undefined && isBroken ? failed : failure)?.told;
   if (!isBroken) await askAgain(progress, { round, services });
@@ -549,17 +551,9 @@ async function giveUp(over: readonly Undecided[], round: Round, services: RoundS
   return state;
 }
 
-function entriesOf(round: Round) {
+function entriesOf(round: Round): (item: SourceItem) => Entry {
   const namesOf = prepareNames(round.prepared);
-  return (item: SourceItem) => ({
-    ...{ id: item.id, sentAt: item.sentAt, cause: causeOf(item, round), names: namesOf(item) },
-  });
-}
-
-function tooOld(item: SourceItem, round: Round, now: number): Undecided {
-  const { names, ...entry } = entriesOf(round)(item);
-  const asked = { since: now, tries: 0, why: 'it was not asked for in time', nextAt: now };
-  return { ...entry, ...asked, names: storedNames(names), missingSince: null, record: null };
+  return (item) => ({ id: item.id, sentAt: item.sentAt, cause: causeOf(item, round), names: namesOf(item) });
 }
 
 /** Of a publisher that says it was answered, or says nothing: somebody else may have been. */

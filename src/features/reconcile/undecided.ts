@@ -17,7 +17,8 @@ export const MOST_UNDECIDED = 500;
 const MOST_ASKED_AGAIN = 50;
 const LONGEST_NAMES = 1000;
 
-interface Entry {
+/** A delivery that a list names. */
+export interface Entry {
   readonly id: string;
   readonly sentAt: number;
   readonly cause: string;
@@ -34,12 +35,12 @@ interface Failed extends Entry {
 
 /** Notes that a delivery was asked for in vain; undefined where no more can be kept. */
 export function withUndecided(state: ReconcileState, failed: Failed): ReconcileState | undefined {
-  const { id, sentAt, cause, names, why, now, everyMs, unlisted } = failed;
+  const { id, why, now, everyMs, unlisted } = failed;
   const before = state.undecided.find((each) => each.id === id);
   if (before === undefined && state.undecided.length >= MOST_UNDECIDED) return undefined;
   const tries = (before?.tries ?? 0) + 1;
   const entry: Undecided = {
-    ...(before ?? { id, sentAt, cause, names: storedNames(names), since: now, record: null }),
+    ...(before ?? untried(failed, why, now)),
     ...{ tries, why, nextAt: now + (unlisted === 'no list' ? 0 : laterMs(tries, everyMs)) },
     missingSince: unlisted === 'missing' ? (before?.missingSince ?? now) : null,
   };
@@ -53,18 +54,16 @@ export function withUndecided(state: ReconcileState, failed: Failed): ReconcileS
 export function withUnasked(state: ReconcileState, unasked: readonly Entry[], now: number): ReconcileState {
   const known = new Set(state.undecided.map(({ id }) => id));
   const noted = unasked.filter(({ id }) => !known.has(id)).slice(0, Math.max(0, MOST_UNDECIDED - known.size));
-  const none = { since: now, tries: 0, why: UNASKED, nextAt: now, missingSince: null, record: null };
-  const entries = noted.map(({ id, sentAt, cause, names }) => ({
-    id,
-    sentAt,
-    cause,
-    names: storedNames(names),
-    ...none,
-  }));
-  return { ...state, undecided: [...state.undecided, ...entries] };
+  return { ...state, undecided: [...state.undecided, ...noted.map((entry) => untried(entry, UNASKED, now))] };
 }
 
 const UNASKED = 'the look broke off before it was asked for';
+
+/** One that no look has asked for. */
+export function untried({ id, sentAt, cause, names }: Entry, why: string, now: number): Undecided {
+  const never = { tries: 0, missingSince: null, record: null };
+  return { id, sentAt, cause, names: storedNames(names), since: now, nextAt: now, why, ...never };
+}
 
 /** Whether it was asked for in vain, so that it is asked for again after all others. */
 export const wasAsked = ({ tries }: Undecided) => tries > 0;
@@ -99,7 +98,7 @@ export function isGone({ missingSince }: Undecided, now: number): boolean {
   return missingSince !== null && now - missingSince >= GONE_AFTER_MS;
 }
 
-export function storedNames({ eventId, nonce }: DeliveryNames): Undecided['names'] {
+function storedNames({ eventId, nonce }: DeliveryNames): Undecided['names'] {
   const names = {
     ...(eventId !== undefined && { eventId }),
     ...(nonce !== undefined && { nonce: { header: nonce.header, value: nonce.value } }),

@@ -58,7 +58,10 @@ function prepared({ name }: { readonly name: string }, prepare: () => unknown): 
   throw new GateConfigurationError(undefined, message);
 }
 
-/** Read once, as soon as it settles, and copied, so that nothing that the gate does to it later counts. Throws where its evidence cannot be kept. */
+/**
+ * Read once, as soon as it settles, and copied, so that nothing that the gate does to it later counts. Throws where its
+ * evidence cannot be kept.
+ */
 function verdictIn(given: Verdict, { keys }: Pick<WebhookTrigger, 'keys'>): Verdict {
   const { passed, reason, detail, evidence } = Object(given);
   const told = { passed, reason, ...(detail !== undefined && { detail: sentenceOf(detail, keys) }) };
