@@ -4,51 +4,31 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSy
 import { join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { packagesOf } from './bundled-packages.mjs';
+import { PARTS_OF_PACKAGES } from './package-parts.mjs';
 
 const root = resolve(import.meta.dirname, '..');
-
-/** What stands for a package of which little is used: the rest weighs, and nothing calls it. */
-const PARTS_OF_PACKAGES = {
-  // Of the client the agent alone, with its `request`; all of it would be 160 kB more in the package.
-  undici: `
-    import Agent from 'undici/lib/dispatcher/agent.js';
-    import Dispatcher from 'undici/lib/dispatcher/dispatcher.js';
-    import api from 'undici/lib/api/index.js';
-    Object.assign(Dispatcher.prototype, api);
-    export { Agent };
-  `,
-  // graphile-worker looks with it for a configuration of its own in the working directory; ours is given in code.
-  cosmiconfig: 'export const cosmiconfigSync = () => ({ search: () => null });',
-  // Reads the configuration file of an SDK that we configure by variables.
-  '@opentelemetry/configuration': 'export {};',
-  // @fastify/swagger writes YAML with it, where we answer JSON alone.
-  yaml: 'export default {};',
-  // Reads a payload in a file of cron jobs; ours are given in code.
-  json5: 'export default {};',
-  // Read the definition of a diagnostic service that grpc could offer, which nothing here does.
-  '@grpc/proto-loader': 'export {};',
-  // Calls a server of fastify without a socket, which only tests do.
-  'light-my-request': 'export default {};',
-  // The messages of zod in 60 languages, of which the service and its `z` speak one.
-  'zod/v4/locales/index': "export { default as en } from './en.js';",
-  // undici parses with the other build, which every processor runs, if this one does not compile.
-  'undici/lib/llhttp/llhttp_simd-wasm': 'module.exports = Buffer.alloc(0);',
-  // Names of before the stable ones, which no package here reads.
-  '@opentelemetry/semantic-conventions/dist/trace/SemanticAttributes.cjs': 'module.exports = {};',
-  '@opentelemetry/semantic-conventions/dist/resource/SemanticResourceAttributes.cjs': 'module.exports = {};',
-};
 
 /** A stack shows them. */
 const KEPT = { function: true, class: true };
 
 /** Resolved, as modules are: a worktree may share the folder of another. */
 const modules = realpathSync(join(root, 'node_modules'));
-const partOf = (name) => join(modules, /\.cjs$/.test(name) ? name : `${name}.js`);
+const partOf = (name) => join(modules, /\.[cm]js$/.test(name) ? name : `${name}.js`);
 const parts = new Map(Object.entries(PARTS_OF_PACKAGES).map(([name, code]) => [partOf(name), code]));
+const taken = new Set();
 const leaveOut = {
   name: 'leave-out',
-  resolveId: (id) => (parts.has(partOf(id)) ? partOf(id) : undefined),
-  load: (id) => parts.get(id),
+  // A file of a package may have the name of another package.
+  resolveId: (id) => (!id.startsWith('.') && parts.has(partOf(id)) ? partOf(id) : undefined),
+  load(id) {
+    taken.add(id);
+    return parts.get(id);
+  },
+  // A later release of a package may have the file under another name.
+  buildEnd(error) {
+    const missed = [...parts.keys()].filter((path) => !taken.has(path));
+    if (!error && missed.length > 0) throw new Error(`no module asks for ${missed.join(', ')}; see package-parts.mjs`);
+  },
 };
 
 /** The service in `bundle`, in the folder given. Yields the packages that it holds. */

@@ -48,7 +48,9 @@ export async function startTracing(settings: TracingSettings, logger: Logger): P
   const sampler = ownSampler(rootSampler(settings, kinds));
   const exporter = await otlpExporter(settings);
   const traceExporter = exporter && tellingExporter(exporter, logger);
-  const sdk = new NodeSDK({ serviceName: 'sluice', sampler, ...(traceExporter && { traceExporter }) });
+  // Metrics are scraped, and the log is written: without these lists the SDK would send both of its own.
+  const sent = { ...(traceExporter && { traceExporter }), metricReaders: [], logRecordProcessors: [] };
+  const sdk = new NodeSDK({ serviceName: 'sluice', sampler, ...sent });
   sdk.start();
   return () => stopWithin(STOP_MS, sdk, logger);
 }
@@ -67,10 +69,7 @@ export async function stopWithin(ms: number, sdk: { shutdown(): Promise<void> },
 }
 
 /** The one that the standard variables name; undefined where that is none of OTLP, which the SDK makes itself. */
-async function otlpExporter({
-  exporter = '',
-  protocol = '',
-}: TracingSettings): Promise<tracing.SpanExporter | undefined> {
+async function otlpExporter({ exporter = '', protocol = '' }: TracingSettings) {
   if (exporter.trim() !== '' && exporter.trim() !== 'otlp') return undefined;
   if (protocol === 'grpc') return new (await import('@opentelemetry/exporter-trace-otlp-grpc')).OTLPTraceExporter();
   if (protocol === 'http/json')

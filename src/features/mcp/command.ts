@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { CallToolResult } from '@modelcontextprotocol/server';
+import type { CallToolResult, JsonSchemaType, jsonSchemaValidator } from '@modelcontextprotocol/server';
 import { Command } from 'commander';
 import { z } from 'zod';
 import { CommandError, reporting, withService } from '../../commands/context.ts';
@@ -61,8 +61,10 @@ async function serveAgent(options: McpOptions): Promise<void> {
   // Loaded only here: no other command needs it.
   const { McpServer, fromJsonSchema } = await import('@modelcontextprotocol/server');
   const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
+  const validator = await schemaValidator();
   serveStdio(() => {
-    const server = new McpServer({ name: 'sluice', version }, { instructions: INSTRUCTIONS });
+    const options = { instructions: INSTRUCTIONS, jsonSchemaValidator: validator };
+    const server = new McpServer({ name: 'sluice', version }, options);
     for (const tool of tools) {
       const { name, description, kind } = tool;
       const isReading = kind !== 'act';
@@ -70,7 +72,7 @@ async function serveAgent(options: McpOptions): Promise<void> {
         name,
         {
           description,
-          inputSchema: fromJsonSchema<Arguments>(tool.inputSchema),
+          inputSchema: fromJsonSchema<Arguments>(tool.inputSchema, validator),
           annotations: { readOnlyHint: isReading, destructiveHint: !isReading, openWorldHint: true },
         },
         (args) => call(tool, args, session),
@@ -78,6 +80,23 @@ async function serveAgent(options: McpOptions): Promise<void> {
     }
     return server;
   });
+}
+
+/** With the ajv that the service checks bodies with: the SDK brings a copy of its own. */
+async function schemaValidator(): Promise<jsonSchemaValidator> {
+  const { Ajv2020 } = await import('ajv/dist/2020.js');
+  const { default: formats } = await import('ajv-formats');
+  const ajv = new Ajv2020({ strict: false, validateSchema: false, allErrors: true });
+  formats.default(ajv);
+  return {
+    getValidator<T>(schema: JsonSchemaType) {
+      const validate = ajv.compile<T>(schema);
+      return (input) =>
+        validate(input)
+          ? { valid: true, data: input, errorMessage: undefined }
+          : { valid: false, data: undefined, errorMessage: ajv.errorsText(validate.errors) };
+    },
+  };
 }
 
 async function read(client: ServiceClient, path: string): Promise<unknown> {
