@@ -46,5 +46,12 @@ export const GATE = {
     'browser/shell',
     'browser/trouble',
   ],
-  'the product': ['install/tarball', 'install/npm-start', 'e2e/start', 'e2e/upgrade', 'features/features'],
+  'the product': [
+    'install/tarball',
+    'e2e/bundled-packages',
+    'install/npm-start',
+    'e2e/start',
+    'e2e/upgrade',
+    'features/features',
+  ],
 } as const;
