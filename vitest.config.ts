@@ -33,6 +33,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           isolate: false,
+          maxWorkers: 2,
         },
       },
       {
@@ -44,6 +45,9 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           isolate: false,
+          // They wait for the database most of the time.
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
         },
       },
       {
