@@ -8,7 +8,7 @@ import type { Joining, Place, Places } from './placer.ts';
 import { joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 import { fitsHeld, type Held, insertHeld } from './release.ts';
-import type { Bounds } from './removal.ts';
+import type { Bounds } from './kept-sizes.ts';
 import { type PinRows, withPins } from './sub-runs.ts';
 
 /** What decides an acceptance. A backend's calls have the rows to store besides. */

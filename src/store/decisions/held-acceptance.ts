@@ -3,7 +3,7 @@ import { type AcceptanceRows, alone, type Candidate, claim, keepAlone } from './
 import type { Ask, Decision } from './decision.ts';
 import type { Port } from './port.ts';
 import { type Held, holdOf, keepHeldKeys } from './release.ts';
-import type { Bounds } from './removal.ts';
+import type { Bounds } from './kept-sizes.ts';
 
 interface Holding<Call extends Candidate> {
   readonly held: Held;

@@ -1,8 +1,11 @@
 import type { CoalesceClaim } from '../../model/delivery.ts';
 import type { NewRun, RunOrder } from '../../model/run.ts';
+import type { SearchKeyRow } from '../../model/text.ts';
+import type { RunRow } from '../new-rows.ts';
 import type { NextRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Port } from './port.ts';
+import type { Bounds } from './kept-sizes.ts';
 import type { FoundRun, RunRows } from './rows.ts';
 import type { RunDeliveryRow } from './run-deliveries.ts';
 
@@ -46,11 +49,22 @@ export interface Places {
   settle(): void;
 }
 
+/** What is kept of a delivery that is held. */
+export interface Held {
+  /** The run that it will start, as it would be stored now. */
+  readonly run: RunRow;
+  readonly keys: readonly SearchKeyRow[];
+  readonly body: Uint8Array;
+  readonly isVerified: boolean;
+}
+
 /** Has things wait, if the manifest says so. `features/placer.ts` lists the placers; the first that gives a place decides. */
 export interface Placer {
   readonly name: string;
   readonly deliveries?: DeliveryPlacer;
   readonly runs?: RunPlacer;
+  /** Of one placer alone. */
+  readonly held?: HoldingPlacer;
 }
 
 /** Has deliveries of a trigger share runs: it is asked about no other delivery. */
@@ -61,6 +75,24 @@ export interface DeliveryPlacer {
   closeHeld(port: Port, flowId: string): void;
   /** Deletes at most `limit` places that nothing can go to any more; yields how many. */
   purge(port: Port, given: { readonly now: number; readonly limit: number }): Decision<number>;
+}
+
+/** Keeps deliveries to a flow that starts no runs now: it is asked about no other delivery. */
+export interface HoldingPlacer {
+  /**
+   * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
+   * between, or it was deleted. Asked before its names are claimed. Locks the flow alone, so that deliveries are held in
+   * the order of their arrival, and none while a release ends.
+   */
+  admit(port: Port, delivery: Pick<NewRun, 'flowId' | 'revision'>): Decision<'held' | 'open' | 'outdated'>;
+  /** Whether one more fits within the bounds of held deliveries, until the transaction ends. */
+  fits(port: Port, held: Held, bounds: Bounds): Decision<boolean>;
+  /** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepKeys`. */
+  keep(port: Port, held: Held, joins: boolean): void;
+  /** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
+  keepKeys(port: Port, held: Held): void;
+  /** How many deliveries of the flow are held. */
+  count(port: Port, flowId: string): Decision<number>;
 }
 
 /** Has runs of a flow wait for others: it is asked about no other run. */

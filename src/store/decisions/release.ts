@@ -9,7 +9,7 @@ import { toSearchKeys } from './lists.ts';
 import { insertKeys, insertRun } from './new-runs.ts';
 import { orderIn } from './placing.ts';
 import { type Port, sql } from './port.ts';
-import { type Bounds, measureKept } from './removal.ts';
+import { type Bounds, measureKept } from './kept-sizes.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
 import { addDelivery } from './run-deliveries.ts';
 import { pinRows } from './sub-run-rows.ts';

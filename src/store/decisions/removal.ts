@@ -5,6 +5,7 @@ import { firstIdAt } from '../../model/payload.ts';
 import { countRecords, countRunRemoved } from './counts.ts';
 import type { Decision } from './decision.ts';
 import { purgePlaces } from './delivery-places.ts';
+import { type Bounds, measureKept, type Size } from './kept-sizes.ts';
 import { type FixedText, fixed, type Port, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
@@ -216,11 +217,6 @@ function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> 
 /** Records deleted at a time. */
 const CHUNK_ROWS = 500;
 
-export interface Bounds {
-  readonly maxRows: number;
-  readonly maxBytes: number;
-}
-
 interface LogBounds extends Bounds {
   /** Whether records of deliveries that started runs are bounded too. */
   readonly includesStarted?: boolean;
@@ -252,20 +248,6 @@ export function* boundLog(port: Port, bounds: LogBounds, most = Number.POSITIVE_
     yield* deleteRecords(port, ids);
   }
   return false;
-}
-
-interface Size {
-  readonly rows: number;
-  readonly bytes: number;
-}
-
-/** What is there of deliveries that are bounded. */
-export function* measureKept(port: Port, kept: 'refused' | 'held'): Decision<Size> {
-  const kind = fixed(kept);
-  const size = yield* port.get<Size>(sql`
-    SELECT coalesce(sum(rows), 0) AS rows, coalesce(sum(bytes), 0) AS bytes
-    FROM sluice.kept_sizes /*sqlite instead: ${kind}_state */ WHERE kind /*sqlite instead: '${kind}' */ = '${kind}'`);
-  return size ?? { rows: 0, bytes: 0 };
 }
 
 // In the words of the counter of their sizes: what was accepted without a run, such as a filtered delivery, stays.
