@@ -22,6 +22,7 @@ import { createIdSource } from './model/ids.ts';
 import { startParts } from './running-parts.ts';
 import { createServer } from './server.ts';
 import { noteCredentials, readSettingsAgain } from './settings-again.ts';
+import { holdStore } from './store/decisions/release.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { version } from './version.ts';
@@ -73,7 +74,7 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   const running = startParts(parts.serviceParts, host);
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
   const { engine } = runtime;
-  const holding = createHolding({ store, catalog, engine, clock, logger, metrics });
+  const holding = createHolding({ store, rows: store.of(holdStore), catalog, engine, clock, logger, metrics });
   deployment.onRefreshed(holding.refresh);
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const phase = { isStarting: false, isLeaving: false, isStopping: false };

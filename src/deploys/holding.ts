@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { type Catalog, startsRuns } from '../flows/catalog.ts';
 import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
-import type { HoldResult, SharedResult, Store } from '../store/store.ts';
+import type { HoldResult, SharedResult, StartedRun, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { HeldDeliveries } from '../webhooks/acceptance.ts';
 
@@ -24,8 +24,25 @@ export interface Holding extends HeldDeliveries {
   stop(): Promise<void>;
 }
 
+/** What is held, as the store has it. */
+export interface HeldRows {
+  releaseHeld(release: {
+    flowId: string;
+    limit: number;
+    at: number;
+  }): Promise<{ runs: readonly StartedRun[]; left: number }>;
+  discardHeld(discard: {
+    flowId: string;
+    heldBefore: number;
+    limit: number;
+    note: string;
+  }): Promise<{ discarded: number; left: number }>;
+  listHeld(): Promise<readonly { flowId: string; held: number }[]>;
+}
+
 interface HoldingServices {
-  readonly store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'listHeld' | 'holdDelivery'>;
+  readonly store: Pick<Store, 'holdDelivery'>;
+  readonly rows: HeldRows;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;
   readonly clock: Clock;
@@ -37,8 +54,8 @@ interface HoldingServices {
 const RUNS_A_CHUNK = 100;
 const RETRY_MS = 1000;
 
-export function createHolding({ store, catalog, engine, clock, logger, metrics }: HoldingServices): Holding {
-  const counts = createCounts({ store, metrics });
+export function createHolding({ store, rows, catalog, engine, clock, logger, metrics }: HoldingServices): Holding {
+  const counts = createCounts({ rows, metrics });
   const releases = new Map<string, Promise<void>>();
   const retries = new Map<string, NodeJS.Timeout>();
   let isStopping = false;
@@ -50,7 +67,7 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
   const releaseAll = async (flowId: string) => {
     while (!isStopping && isOpen(flowId)) {
       const { runs, left } = await counts.changeTo(flowId, () =>
-        store.releaseHeld({ flowId, limit: RUNS_A_CHUNK, at: clock.now() }),
+        rows.releaseHeld({ flowId, limit: RUNS_A_CHUNK, at: clock.now() }),
       );
       for (const run of runs) engine.announce(run);
       if (left === 0 || runs.length === 0) return;
@@ -87,7 +104,7 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
     release,
     async discard(flowId, which) {
       for (let discarded = 0; ; ) {
-        const chunk = await counts.changeTo(flowId, () => store.discardHeld({ flowId, ...which, limit: RUNS_A_CHUNK }));
+        const chunk = await counts.changeTo(flowId, () => rows.discardHeld({ flowId, ...which, limit: RUNS_A_CHUNK }));
         discarded += chunk.discarded;
         if (chunk.discarded < RUNS_A_CHUNK) return { discarded, left: chunk.left };
         // Whatever else waits for the writer goes first.
@@ -99,7 +116,7 @@ export function createHolding({ store, catalog, engine, clock, logger, metrics }
       release(flowId);
     },
     async start() {
-      for (const { flowId, held } of await store.listHeld()) {
+      for (const { flowId, held } of await rows.listHeld()) {
         counts.set(flowId, held);
         release(flowId);
       }
@@ -123,7 +140,7 @@ interface Changes {
 }
 
 /** Keeps how many deliveries of each flow are held, while this process and others hold and release some. */
-function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metrics'>) {
+function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics'>) {
   const counts = new Map<string, number>();
   const changes = new Map<string, Changes>();
 
@@ -143,7 +160,7 @@ function createCounts({ store, metrics }: Pick<HoldingServices, 'store' | 'metri
     const own = changesOf(flowId);
     while (own.underWay === 0) {
       const { begun } = own;
-      const count = (await store.listHeld()).find((each) => each.flowId === flowId)?.held ?? 0;
+      const count = (await rows.listHeld()).find((each) => each.flowId === flowId)?.held ?? 0;
       if (own.begun === begun) {
         set(flowId, count);
         return;

@@ -10,6 +10,8 @@ import type { LongStep } from '../../src/features/runs/store.ts';
 import type { Schedule } from '../../src/features/schedules/scheduler.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { REASON_CODES } from '../../src/model/delivery.ts';
+import type { holdStore } from '../../src/store/decisions/release.ts';
+import type { Members } from '../../src/store/part.ts';
 import {
   endDue,
   HOOK_ONLY_ID,
@@ -32,7 +34,7 @@ type Services = Parameters<typeof attentionTo>[1];
 type AttentionItem = Awaited<ReturnType<typeof attentionTo>>[number];
 /** What the rules are told, and what they ask for. */
 interface Asked extends Situation {
-  readonly held: Awaited<ReturnType<Services['store']['listHeld']>>;
+  readonly held: Awaited<ReturnType<Members<typeof holdStore>['listHeld']>>;
   readonly orders: OrderReport;
   readonly schedules: readonly Schedule[];
   readonly replicas: Awaited<ReturnType<Services['store']['listReplicas']>>;
@@ -81,10 +83,10 @@ const servicesOf = (asked: Asked) =>
     heartbeat: { state: () => ({ dead: asked.dead }), isFit: () => false },
     catalog: { list: () => asked.schedules.map(scheduled) },
     store: {
-      listHeld: async () => asked.held,
       listDeliveries: async () => ({ items: [] }),
       listReplicas: async () => asked.replicas,
       of: () => ({
+        listHeld: async () => asked.held,
         listSchedules: async () => asked.schedules,
         reportOrders: async () => asked.orders,
         listRhythms: async () => asked.rhythms,

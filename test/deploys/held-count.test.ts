@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { createHolding } from '../../src/deploys/holding.ts';
+import { createHolding, type HeldRows } from '../../src/deploys/holding.ts';
 import type { DeployedFlow } from '../../src/flows/catalog.ts';
 import type { HoldResult, Store } from '../../src/store/store.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
@@ -15,7 +15,7 @@ function holdingOn() {
   const counts: (() => void)[] = [];
   const holds: (() => void)[] = [];
   const releases: (() => void)[] = [];
-  const store: Pick<Store, 'releaseHeld' | 'discardHeld' | 'listHeld' | 'holdDelivery'> = {
+  const store: Pick<Store, 'holdDelivery'> & HeldRows = {
     discardHeld: () => Promise.reject(new Error('nothing is discarded here')),
     releaseHeld: () => {
       const left = rows.held;
@@ -35,6 +35,7 @@ function holdingOn() {
   };
   const holding = createHolding({
     store,
+    rows: store,
     catalog: { find: () => (flow.isOpen ? flow.deployed : undefined) },
     engine: { announce: () => {} },
     clock: fakeClock(),

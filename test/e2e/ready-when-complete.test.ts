@@ -2,6 +2,7 @@ import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { holdStore } from '../../src/store/decisions/release.ts';
 import { openKind } from '../store/stores.ts';
 import { createWorkspace, eventually, githubManifest } from './service.ts';
 
@@ -15,17 +16,18 @@ test('a start that the store fails while it takes up old work tries again, and i
   const released = new Promise<void>((resolve) => {
     release = resolve;
   });
+  const listHeld = async () => {
+    tries += 1;
+    if (tries === 1) throw new StoreUnavailableError('the server closed the connection', { isAway: true });
+    await released;
+    return store.of(holdStore).listHeld();
+  };
   const app = await buildApp({
     settings: { port: 0, databaseUrl: 'sqlite::memory:' },
     folder: workspace.folder,
     store: {
       ...store,
-      async listHeld() {
-        tries += 1;
-        if (tries === 1) throw new StoreUnavailableError('the server closed the connection', { isAway: true });
-        await released;
-        return store.listHeld();
-      },
+      of: (part) => ({ ...store.of(part), ...(part.name === holdStore.name && { listHeld }) }),
     },
     logger: pino({ level: 'silent' }),
   });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { reviewStore } from '../../src/features/review/store.ts';
+import { holdStore } from '../../src/store/decisions/release.ts';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import {
@@ -331,8 +332,8 @@ describe('of two processes on one database', () => {
       const second = acceptanceTo(flowId);
       const [held, one, two] = await Promise.all([
         left.holdDelivery(second),
-        right.releaseHeld({ flowId, limit: 9, at: T0 + minute }),
-        left.releaseHeld({ flowId, limit: 9, at: T0 + minute }),
+        right.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 + minute }),
+        left.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 + minute }),
       ]);
       const released = [...one.runs, ...two.runs].map((run) => run.id);
       const stillHeld = (await countHeld(left))[flowId] ?? 0;

@@ -1,6 +1,7 @@
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Edge, Graph, StepStatus } from '../../src/model/manifest.ts';
+import { holdStore } from '../../src/store/decisions/release.ts';
 import type {
   Acceptance,
   AcceptResult,
@@ -183,6 +184,6 @@ export async function runIds(store: Store): Promise<string[]> {
 }
 
 /** Held deliveries by flow id; flows without any are absent. */
-export async function countHeld(store: Pick<Store, 'listHeld'>): Promise<Record<string, number>> {
-  return Object.fromEntries((await store.listHeld()).map(({ flowId: own, held }) => [own, held]));
+export async function countHeld(store: Pick<Store, 'of'>): Promise<Record<string, number>> {
+  return Object.fromEntries((await store.of(holdStore).listHeld()).map(({ flowId: own, held }) => [own, held]));
 }

@@ -1,6 +1,7 @@
 import { type Finding, iso, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
 import type { DashboardServices } from '../../dashboard/services.ts';
 import { DAY_MS } from '../../model/clock.ts';
+import { holdStore } from '../../store/decisions/release.ts';
 
 /** Longer than a drain or an outage of what a flow calls. */
 const LONG_HELD_MS = 7 * DAY_MS;
@@ -10,7 +11,7 @@ export async function heldDeliveries(
   { flows, now }: Situation,
   { store }: Pick<DashboardServices, 'store'>,
 ): Promise<Finding<'deliveries_held' | 'deliveries_held_long'>[]> {
-  const all = await store.listHeld();
+  const all = await store.of(holdStore).listHeld();
   return all.map(({ flowId, held, oldestAt }) => {
     const count = held === 1 ? '1 accepted delivery' : `${held} accepted deliveries`;
     const message =

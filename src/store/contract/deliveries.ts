@@ -2,7 +2,7 @@ import type { CoalesceClaim, DeliveryOutcome, DeliveryRecord, Reason, SignalClai
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { FlowRecord } from './flows.ts';
-import type { NewRun, Page, PageQuery, StartedRun, TimeSpan } from './runs.ts';
+import type { NewRun, Page, PageQuery, TimeSpan } from './runs.ts';
 
 /** Acceptance, at once or once the flow starts runs. */
 export interface DeliveryStore extends DeliveryLogStore {
@@ -19,7 +19,7 @@ export interface DeliveryStore extends DeliveryLogStore {
    */
   acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
   /**
-   * As `accept`, but `releaseHeld` starts the run later, under the id in the result. If the flow starts runs and none of
+   * As `accept`, but `features/hold` starts the run later, under the id in the result. If the flow starts runs and none of
    * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
    * run's revision is not the newest, the result is 'outdated'.
    */
@@ -29,23 +29,6 @@ export interface DeliveryStore extends DeliveryLogStore {
    * forgotten yet. A hint for who would fetch it: its acceptance asks again.
    */
   areAccepted(query: AcceptedQuery): Promise<readonly boolean[]>;
-  /**
-   * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and removes them
-   * from those held. Starts none while the flow is disabled or drained.
-   */
-  releaseHeld(release: { flowId: string; limit: number; at: number }): Promise<Release>;
-  /**
-   * Removes at most `limit` held deliveries, oldest first, that were held before an instant: their runs never start. Nonces
-   * and idempotency keys stay known, and the records get `note` as their detail.
-   */
-  discardHeld(discard: {
-    flowId: string;
-    heldBefore: number;
-    limit: number;
-    note: string;
-  }): Promise<{ readonly discarded: number; readonly left: number }>;
-  /** How many deliveries each flow holds, and since when the oldest of them; flows without any are absent. */
-  listHeld(): Promise<readonly { readonly flowId: string; readonly held: number; readonly oldestAt: number }[]>;
   /** Deletes at most `limit` nonces, event ids and groups of deliveries that ended before `now`; yields how many. */
   purgeNonces(purge: { now: number; limit: number }): Promise<number>;
 }
@@ -188,12 +171,6 @@ export type HoldResult =
   | Exclude<AcceptResult, { kind: 'accepted' | 'coalesced' | 'answered' }>
   | { readonly kind: 'held'; readonly runId: string; readonly isReplay: boolean }
   | { readonly kind: 'open' };
-
-interface Release {
-  readonly runs: readonly StartedRun[];
-  /** Deliveries of the flow that are still held. */
-  readonly left: number;
-}
 
 /** The delivery log: keeping it within bounds, and looking back on it. Counts are by the hour, as those of runs. */
 interface DeliveryLogStore {

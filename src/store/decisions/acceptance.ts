@@ -4,11 +4,10 @@ import type { AcceptResult, EventClaim, NewRun, NonceClaim, Pins, SharedAcceptan
 import type { Ask, Decision } from './decision.ts';
 import { findPlace } from './delivery-places.ts';
 import { shareFlows } from './flows.ts';
-import type { Joining, Place, Places } from './placer.ts';
-import { joinPlace } from './placing.ts';
-import type { Port } from './port.ts';
-import { fitsHeld, type Held, insertHeld } from './release.ts';
 import type { Bounds } from './kept-sizes.ts';
+import type { Held, Joining, Place, Places } from './placer.ts';
+import { holding, joinPlace } from './placing.ts';
+import type { Port } from './port.ts';
 import { type PinRows, withPins } from './sub-runs.ts';
 
 /** What decides an acceptance. A backend's calls have the rows to store besides. */
@@ -229,7 +228,7 @@ export function* claim<Call extends Candidate>(
   if (!isKept) return { kind: 'claimed', fates, isReplay, ofKey, isKept };
   for (const [at, { held }] of members.entries()) {
     if (held === undefined || limit === undefined || !startsLater(fates[at])) continue;
-    if (!(yield* fitsHeld(limit.port, held, limit.bounds))) return 'full';
+    if (!(yield* holding.fits(limit.port, held, limit.bounds))) return 'full';
   }
   for (const [at, member] of members.entries()) {
     const fate = fates[at];
@@ -311,7 +310,7 @@ function* keep<Call extends Candidate>(
   if (call.event !== undefined) rows.keepEvent(call, runId);
   place?.keep();
   if (held !== undefined && limit !== undefined) {
-    insertHeld(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
+    holding.keep(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
   }
   return kind === 'accepted' ? { ...fate, ...(yield* startRun(rows, call)) } : fate;
 }

@@ -4,6 +4,7 @@ import { isGuarded, isIdle, isMarkedRetired } from '../../model/retired.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { findFlow, flowsAt, insertRevision, listFlows, lockFlows } from './flows.ts';
+import { holding } from './placing.ts';
 import { fixed, type Port, sql } from './port.ts';
 import { inFlight, newestRevision, revisionOf, runsByStatus } from './revisions.ts';
 import { keepFormerTriggers, keepRoutes, listHandovers, slugsOf } from './routes.ts';
@@ -99,10 +100,8 @@ function* listCallers(port: Port, flowId: string): Decision<Pick<FlowRecord, 'id
 function* deleteFlow(port: Port, { flowId, at }: Given<'deleteFlow'>): Decision<Answer<'deleteFlow'>> {
   const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   if (flow === undefined || flow.deletedAt !== undefined) return { kind: 'unknown' };
-  const holding = yield* port.get<{ held: number }>(
-    sql`SELECT count(*) AS held FROM sluice.held_deliveries WHERE flow_id = ${flowId}`,
-  );
-  if (holding !== undefined && holding.held > 0) return { kind: 'holding', held: holding.held };
+  const held = yield* holding.count(port, flowId);
+  if (held > 0) return { kind: 'holding', held };
   yield* lockDeploys(port);
   const callers = yield* listCallers(port, flowId);
   if (callers.length > 0) return { kind: 'needed', callers };

@@ -1,9 +1,11 @@
 import type { HoldResult } from '../store.ts';
 import { type AcceptanceRows, alone, type Candidate, claim, keepAlone } from './acceptance.ts';
 import type { Ask, Decision } from './decision.ts';
-import type { Port } from './port.ts';
-import { type Held, holdOf, keepHeldKeys } from './release.ts';
 import type { Bounds } from './kept-sizes.ts';
+import { insertKeys } from './new-runs.ts';
+import type { Held } from './placer.ts';
+import { holding } from './placing.ts';
+import type { Port } from './port.ts';
 
 interface Holding<Call extends Candidate> {
   readonly held: Held;
@@ -18,7 +20,7 @@ export function* hold<Call extends Candidate>(
   call: Call,
   { held, bounds, rowsOf }: Holding<Call>,
 ): Decision<HoldResult | 'full'> {
-  const kind = yield* holdOf(port, call);
+  const kind = yield* holding.admit(port, call);
   if (kind !== 'held') return { kind };
   const rows = yield* rowsOf();
   const result = yield* claim(rows, [{ call, start: 'later', held }], { port, bounds });
@@ -28,4 +30,9 @@ export function* hold<Call extends Candidate>(
   if (fate.kind === 'held') keepHeldKeys(port, held);
   if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
   return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
+}
+
+/** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
+export function keepHeldKeys(port: Port, { run, keys }: Held): void {
+  if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }

@@ -3,9 +3,9 @@ import type { NewRun, RunOrder } from '../../model/run.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import type { RunRow } from '../new-rows.ts';
 import type { NextRun } from '../store.ts';
-import type { Decision } from './decision.ts';
-import type { Port } from './port.ts';
+import type { Ask, Decision } from './decision.ts';
 import type { Bounds } from './kept-sizes.ts';
+import type { Port } from './port.ts';
 import type { FoundRun, RunRows } from './rows.ts';
 import type { RunDeliveryRow } from './run-deliveries.ts';
 
@@ -84,15 +84,13 @@ export interface HoldingPlacer {
    * between, or it was deleted. Asked before its names are claimed. Locks the flow alone, so that deliveries are held in
    * the order of their arrival, and none while a release ends.
    */
-  admit(port: Port, delivery: Pick<NewRun, 'flowId' | 'revision'>): Decision<'held' | 'open' | 'outdated'>;
+  admit(port: Port, delivery: Pick<NewRun, 'flowId' | 'revision'>): Ask<'held' | 'open' | 'outdated'>;
   /** Whether one more fits within the bounds of held deliveries, until the transaction ends. */
-  fits(port: Port, held: Held, bounds: Bounds): Decision<boolean>;
-  /** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepKeys`. */
+  fits(port: Port, held: Held, bounds: Bounds): Ask<boolean>;
+  /** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepHeldKeys`. */
   keep(port: Port, held: Held, joins: boolean): void;
-  /** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
-  keepKeys(port: Port, held: Held): void;
   /** How many deliveries of the flow are held. */
-  count(port: Port, flowId: string): Decision<number>;
+  count(port: Port, flowId: string): Ask<number>;
 }
 
 /** Has runs of a flow wait for others: it is asked about no other run. */

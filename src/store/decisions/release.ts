@@ -1,28 +1,47 @@
 import { planRun, whyClosed } from '../../model/planner.ts';
-import type { SearchKeyRow } from '../../model/text.ts';
-import { ROW_BYTES, type RunRow } from '../new-rows.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { closeHeldPlaces } from './delivery-places.ts';
 import { lockFlows } from './flows.ts';
+import { holdPlacer } from './held-deliveries.ts';
 import { toSearchKeys } from './lists.ts';
-import { insertKeys, insertRun } from './new-runs.ts';
+import { insertRun } from './new-runs.ts';
+import { storePart } from './part.ts';
 import { orderIn } from './placing.ts';
 import { type Port, sql } from './port.ts';
-import { type Bounds, measureKept } from './kept-sizes.ts';
 import { type RunnableRevision, revisionOf } from './revisions.ts';
 import { addDelivery } from './run-deliveries.ts';
 import { pinRows } from './sub-run-rows.ts';
 import { readyRun } from './sub-runs.ts';
-import type { Answer, Given, Verbs } from './verb.ts';
 
-/** What is kept of a delivery that is held. */
-export interface Held {
-  /** The run that it will start, as it would be stored now. */
-  readonly run: RunRow;
-  readonly keys: readonly SearchKeyRow[];
-  readonly body: Uint8Array;
-  readonly isVerified: boolean;
+interface ReleaseQuery {
+  readonly flowId: string;
+  readonly limit: number;
+  readonly at: number;
+}
+
+interface Release {
+  readonly runs: readonly StartedRun[];
+  /** Deliveries of the flow that are still held. */
+  readonly left: number;
+}
+
+interface DiscardQuery {
+  readonly flowId: string;
+  readonly heldBefore: number;
+  readonly limit: number;
+  readonly note: string;
+}
+
+interface Discard {
+  readonly discarded: number;
+  readonly left: number;
+}
+
+interface HeldOfFlow {
+  readonly flowId: string;
+  readonly held: number;
+  readonly oldestAt: number;
 }
 
 /** A held delivery: what its run will be planned from. */
@@ -46,7 +65,7 @@ interface HeldDelivery {
 const RELEASED_BYTES = 4 * 1024 * 1024;
 
 /** Starts runs of the newest revision for deliveries that were held, in the order of their arrival. */
-function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): Decision<Answer<'releaseHeld'>> {
+function* releaseHeld(port: Port, { flowId, limit, at }: ReleaseQuery): Decision<Release> {
   const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   const runs: StartedRun[] = [];
   if (flow !== undefined && whyClosed(flow) === undefined) {
@@ -75,7 +94,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: Given<'releaseHeld'>): 
     if (seqs.length > 0) yield* removeHeld(port, flowId, seqs);
     closeHeldPlaces(port, flowId);
   }
-  return { runs, left: yield* countLeft(port, flowId) };
+  return { runs, left: yield* holdPlacer.held.count(port, flowId) };
 }
 
 /** Those that join the runs of these: a run starts with all of its deliveries. */
@@ -100,7 +119,7 @@ function insertDeliveries(port: Port, held: readonly HeldDelivery[]): void {
 const valuesOf = ({ contentType: content_type, headers, body }: HeldDelivery) => ({ content_type, headers, body });
 
 function* removeHeld(port: Port, flowId: string, seqs: readonly number[]): Decision<void> {
-  const removed = yield* port.all<Size>(
+  const removed = yield* port.all<{ bytes: number }>(
     sql`DELETE FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) RETURNING kept_bytes AS bytes`,
   );
   const bytes = removed.reduce((sum, each) => sum + each.bytes, 0);
@@ -111,18 +130,8 @@ function* removeHeld(port: Port, flowId: string, seqs: readonly number[]): Decis
     WHERE id = ${flowId}`);
 }
 
-function* countLeft(port: Port, flowId: string): Decision<number> {
-  const left = yield* port.get<{ count: number }>(
-    sql`SELECT count(*) AS count FROM sluice.held_deliveries WHERE flow_id = ${flowId}`,
-  );
-  return left?.count ?? 0;
-}
-
 /** Removes held deliveries of which no run is to start; their names stay known, and their records say why. */
-function* discardHeld(
-  port: Port,
-  { flowId, heldBefore, limit, note }: Given<'discardHeld'>,
-): Decision<Answer<'discardHeld'>> {
+function* discardHeld(port: Port, { flowId, heldBefore, limit, note }: DiscardQuery): Decision<Discard> {
   yield* lockFlows(port, [flowId]);
   const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'deliveryId' | 'runId'>>(sql`
     SELECT seq, delivery_id AS "deliveryId", run_id AS "runId" FROM sluice.held_deliveries
@@ -138,7 +147,7 @@ function* discardHeld(
     yield* removeHeld(port, flowId, seqs);
     closeHeldPlaces(port, flowId);
   }
-  return { discarded: found.length, left: yield* countLeft(port, flowId) };
+  return { discarded: found.length, left: yield* holdPlacer.held.count(port, flowId) };
 }
 
 function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number }[]): number[] {
@@ -151,68 +160,6 @@ function firstOf(sizes: readonly { readonly seq: number; readonly bytes: number 
   }
   return seqs;
 }
-
-/**
- * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
- * between, or it was deleted. Holds the flow alone, so that deliveries are held in the order of their arrival, and none
- * while a release ends.
- */
-export function* holdOf(
-  port: Port,
-  { flowId, revision }: Pick<NewRun, 'flowId' | 'revision'>,
-): Decision<'held' | 'open' | 'outdated'> {
-  const flow = (yield* lockFlows(port, [flowId])).get(flowId);
-  if (flow?.deletedAt !== undefined) return 'outdated';
-  if (whyClosed(flow) === undefined) {
-    // While some are held, the next one has to queue behind them.
-    const held = yield* port.get(sql`SELECT 1 AS one FROM sluice.held_deliveries WHERE flow_id = ${flowId} LIMIT 1`);
-    if (held === undefined) return 'open';
-  }
-  return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
-}
-
-interface Size {
-  readonly bytes: number;
-}
-
-/** Whether one more fits within the bounds of held deliveries, of which a flow has half, until the transaction ends. */
-export function* fitsHeld(port: Port, held: Held, { maxRows, maxBytes }: Bounds): Decision<boolean> {
-  if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
-  // One after the other, whatever the flow: else several could fit where one does.
-  yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))`);
-  const { rows, bytes } = yield* measureKept(port, 'held');
-  const more = bytesOf(held);
-  if (rows + 1 > maxRows || bytes + more > maxBytes) return false;
-  if (bytes + more <= maxBytes / 2) return true;
-  // Others find the other half, however much is sent to this one.
-  const own = yield* port.get<Size>(sql`SELECT held_bytes AS bytes FROM sluice.flows WHERE id = ${held.run.flow_id}`);
-  return (own?.bytes ?? 0) + more <= maxBytes / 2;
-}
-
-/** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepHeldKeys`. */
-export function insertHeld(port: Port, held: Held, joins: boolean): void {
-  const { run, keys, body } = held;
-  const bytes = bytesOf(held);
-  const searchKeys = keys.length === 0 ? null : JSON.stringify(keysIn(keys));
-  port.count('kept_sizes', ['held'], { rows: 1, bytes });
-  port.later(sql`UPDATE sluice.flows SET held_bytes = held_bytes + ${bytes} WHERE id = ${run.flow_id}`);
-  port.later(sql`
-    INSERT INTO sluice.held_deliveries (flow_id, trigger_key, run_id, delivery_id, idempotency_key, traceparent,
-      content_type, search_keys, headers, body, kept_bytes, held_at, is_verified, joins)
-    VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
-      ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at},
-      ${held.isVerified}, ${joins})`);
-}
-
-/** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
-export function keepHeldKeys(port: Port, { run, keys }: Held): void {
-  if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
-}
-
-const keysIn = (keys: readonly SearchKeyRow[]) =>
-  Object.fromEntries(keys.map(([name, folded, value]) => [name, value ?? folded]));
-
-const bytesOf = ({ run, body }: Held) => ROW_BYTES + Buffer.byteLength(String(run.trigger_headers)) + body.byteLength;
 
 interface Newest {
   readonly record: FlowRecord;
@@ -241,26 +188,38 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
   });
 }
 
-export const heldVerbs: Verbs<'listHeld' | 'releaseHeld' | 'discardHeld'> = {
-  releaseHeld: {
-    access: 'write',
-    changes: ({ flowId }, { runs }) => (runs.length > 0 ? [{ kind: 'flow', flowId }] : []),
-    decide: releaseHeld,
-  },
-  discardHeld: {
-    access: 'write',
-    changes: ({ flowId }, { discarded }) => (discarded > 0 ? [{ kind: 'flow', flowId }] : []),
-    decide: discardHeld,
-  },
-  listHeld: {
-    access: 'read',
-    *decide(port) {
-      return yield* port.all<Answer<'listHeld'>[number]>(sql`
-        SELECT own.flow_id AS "flowId", own.held, h.held_at AS "oldestAt"
-        FROM (
-          SELECT flow_id, count(*) AS held, min(seq) AS first FROM sluice.held_deliveries GROUP BY flow_id
-        ) AS own /*sqlite: CROSS */ JOIN sluice.held_deliveries AS h ON h.seq = own.first
-        ORDER BY own.flow_id`);
+export const holdStore = storePart({
+  name: 'hold',
+  verbs: {
+    /**
+     * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and removes them
+     * from those held. Starts none while the flow is disabled or drained.
+     */
+    releaseHeld: {
+      access: 'write',
+      changes: ({ flowId }: ReleaseQuery, { runs }: Release) => (runs.length > 0 ? [{ kind: 'flow', flowId }] : []),
+      decide: releaseHeld,
+    },
+    /**
+     * Removes at most `limit` held deliveries, oldest first, that were held before an instant: their runs never start. Nonces
+     * and idempotency keys stay known, and the records get `note` as their detail.
+     */
+    discardHeld: {
+      access: 'write',
+      changes: ({ flowId }: DiscardQuery, { discarded }: Discard) => (discarded > 0 ? [{ kind: 'flow', flowId }] : []),
+      decide: discardHeld,
+    },
+    /** How many deliveries each flow holds, and since when the oldest of them; flows without any are absent. */
+    listHeld: {
+      access: 'read',
+      *decide(port: Port): Decision<HeldOfFlow[]> {
+        return yield* port.all<HeldOfFlow>(sql`
+          SELECT own.flow_id AS "flowId", own.held, h.held_at AS "oldestAt"
+          FROM (
+            SELECT flow_id, count(*) AS held, min(seq) AS first FROM sluice.held_deliveries GROUP BY flow_id
+          ) AS own /*sqlite: CROSS */ JOIN sluice.held_deliveries AS h ON h.seq = own.first
+          ORDER BY own.flow_id`);
+      },
     },
   },
-};
+});

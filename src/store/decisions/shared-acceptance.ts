@@ -12,7 +12,8 @@ import {
   outcomeOf,
 } from './acceptance.ts';
 import type { Ask, Decision } from './decision.ts';
-import { holdOf, keepHeldKeys } from './release.ts';
+import { keepHeldKeys } from './held-acceptance.ts';
+import { holding } from './placing.ts';
 
 /** A delivery at one of the triggers that share it. */
 export interface SharedCall<Call extends Candidate> extends Member<Call> {
@@ -36,7 +37,9 @@ export function* acceptShared<Call extends Candidate>(
 ): Decision<SharedResult | 'full'> {
   for (const { call, start } of members) {
     const isOutdated =
-      start === 'later' ? (yield* holdOf(port, call)) !== 'held' : start === 'now' && !(yield* mayStart(flows, call));
+      start === 'later'
+        ? (yield* holding.admit(port, call)) !== 'held'
+        : start === 'now' && !(yield* mayStart(flows, call));
     if (isOutdated) return { kind: 'outdated', flowId: call.flowId };
   }
   const rows = yield* rowsOf();

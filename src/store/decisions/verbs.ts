@@ -1,4 +1,4 @@
-import { storeParts } from '../../features/store.ts';
+import { storeParts as listedParts } from '../../features/store.ts';
 import { activityVerbs } from './activity.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
@@ -7,8 +7,8 @@ import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import { verbsOfParts } from './part.ts';
-import { heldVerbs } from './release.ts';
+import { verbsOfParts, type WrittenPart } from './part.ts';
+import { holdStore } from './release.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
 import { revisionVerbs } from './revisions.ts';
@@ -39,7 +39,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...deployVerbs,
   ...revisionVerbs,
   ...routeVerbs,
-  ...heldVerbs,
   ...deliveryVerbs,
   ...removalVerbs(ownRows),
   ...runVerbs,
@@ -50,6 +49,8 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...figureVerbs,
   ...activityVerbs,
 });
+
+const storeParts: readonly WrittenPart[] = [...listedParts, holdStore];
 
 export const answering = storeParts.flatMap((part) => part.answering ?? [])[0];
 

@@ -25,10 +25,9 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import type { Joining, Places } from '../decisions/placer.ts';
+import type { Held, Joining, Places } from '../decisions/placer.ts';
 import { lockPlaces } from '../decisions/placing.ts';
 import { answerBy } from '../decisions/port.ts';
-import type { Held } from '../decisions/release.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';

@@ -24,9 +24,8 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import type { Joining } from '../decisions/placer.ts';
+import type { Held, Joining } from '../decisions/placer.ts';
 import { answerBy } from '../decisions/port.ts';
-import type { Held } from '../decisions/release.ts';
 import { copyDeliveries } from '../decisions/run-deliveries.ts';
 import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';

@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { dueAtOf } from '../../../src/features/coalesce/group.ts';
 import type { CoalesceClaim } from '../../../src/model/delivery.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -323,7 +324,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
     const held = (runId: string) => ({ kind: 'held', runId, isReplay: false });
     const release = async (store: Store, limit = 10) => {
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 + minute });
-      return store.releaseHeld({ flowId, limit, at: T0 + minute });
+      return store.of(holdStore).releaseHeld({ flowId, limit, at: T0 + minute });
     };
 
     test('share the run that starts once the flow does, as they would have', async (store) => {
@@ -340,7 +341,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
       expect([runs.map((run) => run.id), left]).toEqual([[id(1001)], 2]);
       expect(await deliveriesOf(store, id(1001))).toEqual(['{"n":1}', '{"n":2}']);
       expect(await store.findRun(id(1001))).toMatchObject({ deliveries: 2, deliveryId: id(1) });
-      await store.releaseHeld({ flowId, limit: 10, at: T0 + minute });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 10, at: T0 + minute });
       expect(await runIds(store)).toEqual([id(1004), id(1003), id(1001)]);
       expect(await books(store)).toMatchObject({ accepted: 4, runs: 3, coalesced: 1, held: 0, unaccounted: 0 });
       expect(Buffer.from((await store.findDelivery(id(2)))?.body ?? []).toString()).toBe('{"n":2}');
@@ -365,7 +366,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
       await closed(store);
       for (const n of [1, 2, 3]) await store.holdDelivery(coalescing(n, { at: T0 + n }));
       const note = 'held, and discarded by ops: moved';
-      expect(await store.discardHeld({ flowId, heldBefore: T0 + 2, limit: 9, note })).toEqual({
+      expect(await store.of(holdStore).discardHeld({ flowId, heldBefore: T0 + 2, limit: 9, note })).toEqual({
         discarded: 1,
         left: 2,
       });

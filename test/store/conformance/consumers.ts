@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { consumersStore } from '../../../src/features/consumers/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -175,7 +176,7 @@ export function consumers({ test }: StoreUnderTest): void {
       expect(await store.holdDelivery({ ...held, run: { ...held.run, revision } })).toMatchObject({ kind: 'held' });
       expect(await idsFrom(store)).toEqual([]);
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-      await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 10, at: T0 });
       expect(await drain(store)).toEqual([id(1)]);
     });
 
@@ -248,7 +249,7 @@ export function consumers({ test }: StoreUnderTest): void {
       }
       expect(await idsFrom(store)).toEqual([]);
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-      await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 10, at: T0 });
       expect((await drain(store)).sort()).toEqual([id(1), id(2)]);
     });
 

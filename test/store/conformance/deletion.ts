@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -111,7 +112,7 @@ export function deletion({ test }: StoreUnderTest): void {
       await store.holdDelivery(acceptanceOf(1));
       expect(await remove(store)).toEqual({ kind: 'holding', held: 1 });
       await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
-      await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 10, at: T0 });
       await deploy(store, PARENT.replace('1111', '5555'), { steps: running(flowId.toUpperCase()) });
       await deploy(store, PARENT.replace('1111', '6666'), { onFailure: flowId });
       await deploy(store, PARENT.replace('1111', '7777'), { version: flowId });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { reviewStore } from '../../../src/features/review/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -130,7 +131,7 @@ export function events({ test }: StoreUnderTest): void {
       expect(await store.holdDelivery(ofEvent(1, 'evt'))).toMatchObject({ kind: 'held', runId: id(1001) });
       expect(await store.holdDelivery(ofEvent(2, 'evt'))).toMatchObject({ kind: 'duplicate', runId: id(1001) });
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-      expect((await store.releaseHeld({ flowId, limit: 9, at: T0 })).runs).toHaveLength(1);
+      expect((await store.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 })).runs).toHaveLength(1);
       expect(await store.accept(ofEvent(3, 'evt'))).toMatchObject({ kind: 'duplicate', runId: id(1001) });
       expect(await runIds(store)).toEqual([id(1001)]);
     });

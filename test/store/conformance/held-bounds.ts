@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { acceptanceOf, aNonce, countHeld, deliveryIds, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
 
@@ -32,7 +33,7 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
       expect(await countHeld(store)).toEqual({ [flowId]: 3 });
       expect(await deliveryIds(store)).toEqual([3, 2, 1].map(id));
       await resume();
-      expect(await store.releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 2 });
+      expect(await store.of(holdStore).releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 2 });
       // The same delivery, sent again: its nonce was not used up.
       expect(await hold(4)).toMatchObject({ kind: 'held' });
     });
@@ -67,11 +68,11 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
       await expect(hold(6, 1000, other)).rejects.toThrow(StoreUnavailableError);
       expect(await countHeld(store)).toEqual({ [flowId]: 2, [other]: 2 });
       await resume();
-      expect(await store.releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 1 });
+      expect(await store.of(holdStore).releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 1 });
       expect(await hold(3, 1000)).toMatchObject({ kind: 'held' });
       await expect(hold(7, 1000)).rejects.toThrow(StoreUnavailableError);
       const discard = { flowId: other, heldBefore: T0 + 99, limit: 9, note: 'of no use' };
-      expect(await store.discardHeld(discard)).toEqual({ discarded: 2, left: 0 });
+      expect(await store.of(holdStore).discardHeld(discard)).toEqual({ discarded: 2, left: 0 });
       for (const n of [8, 9]) expect(await hold(n, 1000, other)).toMatchObject({ kind: 'held' });
     });
 

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -29,7 +30,7 @@ async function drain(store: Store): Promise<void> {
 }
 
 const resume = (store: Store) => store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-const release = (store: Store, limit = 100) => store.releaseHeld({ flowId, limit, at: T0 + minute });
+const release = (store: Store, limit = 100) => store.of(holdStore).releaseHeld({ flowId, limit, at: T0 + minute });
 
 export function holds({ test }: StoreUnderTest): void {
   describe('held deliveries', () => {
@@ -40,24 +41,26 @@ export function holds({ test }: StoreUnderTest): void {
 
     test('are listed by flow with the time of the oldest', async (store) => {
       await drain(store);
-      expect(await store.listHeld()).toEqual([]);
+      expect(await store.of(holdStore).listHeld()).toEqual([]);
       for (const n of [1, 2, 3]) await hold(store, n, T0 + n);
-      expect(await store.listHeld()).toEqual([{ flowId, held: 3, oldestAt: T0 + 1 }]);
+      expect(await store.of(holdStore).listHeld()).toEqual([{ flowId, held: 3, oldestAt: T0 + 1 }]);
     });
 
     test('that are discarded start no run, oldest first and so many at a time, and stay known', async (store) => {
       await drain(store);
       for (const n of [1, 2, 3, 4]) await hold(store, n, T0 + n);
       const discard = (heldBefore: number, limit = 100) =>
-        store.discardHeld({ flowId, heldBefore, limit, note: 'discarded: moved' });
-      expect(await store.discardHeld({ flowId: 'another', heldBefore: T0 + 9, limit: 9, note: '' })).toEqual({
+        store.of(holdStore).discardHeld({ flowId, heldBefore, limit, note: 'discarded: moved' });
+      expect(
+        await store.of(holdStore).discardHeld({ flowId: 'another', heldBefore: T0 + 9, limit: 9, note: '' }),
+      ).toEqual({
         discarded: 0,
         left: 0,
       });
       expect(await discard(T0 + 1)).toEqual({ discarded: 0, left: 4 });
       expect(await discard(T0 + 4, 2)).toEqual({ discarded: 2, left: 2 });
       expect(await discard(T0 + 4, 2)).toEqual({ discarded: 1, left: 1 });
-      expect(await store.listHeld()).toEqual([{ flowId, held: 1, oldestAt: T0 + 4 }]);
+      expect(await store.of(holdStore).listHeld()).toEqual([{ flowId, held: 1, oldestAt: T0 + 4 }]);
       expect(await store.findDelivery(id(1))).toMatchObject({ detail: 'discarded: moved' });
       expect((await store.findDelivery(id(1)))?.isHeld).toBeUndefined();
       expect(await store.findDelivery(id(4))).toMatchObject({ detail: null, isHeld: true });
@@ -96,7 +99,7 @@ export function holds({ test }: StoreUnderTest): void {
       expect((await again(1)).kind).toBe('duplicate');
       expect(await books(store)).toEqual({ ...NONE, accepted: 3, held: 2, duplicates: 1 });
       const note = 'held, and discarded by ops: moved';
-      await store.discardHeld({ flowId, heldBefore: T0 + 1, limit: 1, note });
+      await store.of(holdStore).discardHeld({ flowId, heldBefore: T0 + 1, limit: 1, note });
       expect(await books(store)).toEqual({ ...NONE, accepted: 3, held: 1, discarded: 1, duplicates: 1 });
       await resume(store);
       await release(store);

@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 import { flowsStore } from '../../../src/features/flows/store.ts';
 import { orderStore } from '../../../src/features/order/store.ts';
 import { schedulesStore } from '../../../src/features/schedules/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
 import { openCircle } from '../circles.ts';
 import type { StoreUnderTest } from '../conformance.ts';
@@ -284,7 +285,7 @@ export function orders({ test }: StoreUnderTest): void {
         await store.holdDelivery({ ...acceptance, run: { ...acceptance.run, trigger } });
       }
       await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
-      const { runs } = await store.releaseHeld({ flowId, limit: 9, at: T0 });
+      const { runs } = await store.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 });
       expect(runs.map(({ id: runId, steps }) => [runId, steps.length])).toEqual([
         [id(1001), 1],
         [id(1002), 0],

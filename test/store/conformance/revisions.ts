@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -138,7 +139,7 @@ export function revisions({ test }: StoreUnderTest): void {
       for (const n of [2, 3]) await store.deployFlow(deployOf(graph(n)));
       expect(await purge(store, { kept: 1 })).toBe(2);
       await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
-      const { runs } = await store.releaseHeld({ flowId, limit: 10, at: T0 });
+      const { runs } = await store.of(holdStore).releaseHeld({ flowId, limit: 10, at: T0 });
       expect(runs).toMatchObject([{ revision: 3, steps: [{ stepKey: 'step3' }] }]);
     });
   });

@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { runsStore } from '../../../src/features/runs/store.ts';
 import type { SearchKeys } from '../../../src/model/search-keys.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
@@ -203,7 +204,7 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
       expect((await store.findDelivery(id(1)))?.searchKeys).toEqual(keys);
       expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [] });
       await store.setFlowEnabled({ flowId, isEnabled: true, at: T0 });
-      await store.releaseHeld({ flowId, limit: 9, at: T0 });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 });
       expect((await store.findRun(id(1001)))?.searchKeys).toEqual(keys);
       expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [id(1001)] });
     });

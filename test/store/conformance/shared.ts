@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { deliveriesStore } from '../../../src/features/deliveries/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -205,7 +206,7 @@ export function shared({ test }: StoreUnderTest): void {
       ]);
       expect(await countHeld(store)).toEqual({ 'flow b': 1 });
       await store.setFlowDraining({ flowId: 'flow b', isDraining: false, at: T0 });
-      const { runs } = await store.releaseHeld({ flowId: 'flow b', limit: 9, at: T0 + 1 });
+      const { runs } = await store.of(holdStore).releaseHeld({ flowId: 'flow b', limit: 9, at: T0 + 1 });
       expect(runs.map((run) => run.id)).toEqual([runOf(1, 'flow b')]);
       expect(await store.of(booksStore).countBooks({})).toMatchObject({
         accepted: 1,
@@ -219,7 +220,7 @@ export function shared({ test }: StoreUnderTest): void {
       await deployBoth(store);
       await store.setFlowDraining({ flowId: 'flow b', isDraining: true, at: T0 });
       await store.acceptShared(sent(1, { 'flow a': {}, 'flow b': { start: 'later' } }));
-      await store.discardHeld({
+      await store.of(holdStore).discardHeld({
         flowId: 'flow b',
         heldBefore: T0 + minute,
         limit: 9,

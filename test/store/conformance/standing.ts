@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 import { WAIT_KINDS } from '../../../src/model/run.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { RunQuery, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -168,7 +169,7 @@ export function standing({ test }: StoreUnderTest): void {
       expect(await listed({ flowId: 'other' })).toEqual([0]);
       expect(await listed({ skip: 1, take: 1 })).toEqual([2, id(2)]);
       await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-      await store.releaseHeld({ flowId, limit: 9, at: T0 + 1 });
+      await store.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 + 1 });
       expect(await listed({})).toEqual([0]);
     });
   });

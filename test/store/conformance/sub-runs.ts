@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 import { runsStore } from '../../../src/features/runs/store.ts';
 import { schedulesStore } from '../../../src/features/schedules/store.ts';
+import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
@@ -198,7 +199,7 @@ export function subRuns({ test }: StoreUnderTest): void {
           await store.setFlowDraining({ flowId, isDraining: true, at: T0 });
           await store.holdDelivery({ run });
           await store.setFlowDraining({ flowId, isDraining: false, at: T0 });
-          await store.releaseHeld({ flowId, limit: 9, at: T0 });
+          await store.of(holdStore).releaseHeld({ flowId, limit: 9, at: T0 });
         },
       ],
       [
