@@ -9,7 +9,6 @@ import { thisMachineOr, watchConnections } from './connections.ts';
 import { type Host, knownBaseUrl } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
-import { createHolding } from './deploys/holding.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
@@ -22,7 +21,6 @@ import { createIdSource } from './model/ids.ts';
 import { startParts } from './running-parts.ts';
 import { createServer } from './server.ts';
 import { noteCredentials, readSettingsAgain } from './settings-again.ts';
-import { holdStore } from './store/decisions/release.ts';
 import type { Store } from './store/store.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { version } from './version.ts';
@@ -67,14 +65,14 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   const host: Host = {
     ...{ ...parts, newId, live, triggers, catalog, refresh },
     engine: () => runtime.engine,
-    holding: () => holding,
+    holding: () => running.holding,
     dashboard: () => services,
     pageUrl: () => knownBaseUrl(fastify, services),
   };
   const running = startParts(parts.serviceParts, host);
   const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
   const { engine } = runtime;
-  const holding = createHolding({ store, rows: store.of(holdStore), catalog, engine, clock, logger, metrics });
+  const { holding } = running;
   deployment.onRefreshed(holding.refresh);
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const phase = { isStarting: false, isLeaving: false, isStopping: false };
@@ -182,7 +180,6 @@ function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): 
     logger,
     defaultMode: settings.enforcementMode,
     preparer: extensions.gates,
-    holdDeliveries: settings.holdDeliveries,
     unreadable: catalog.unreadable,
   });
 }

@@ -1,6 +1,7 @@
 import type { Host, RunningPart, ServicePart } from './dashboard/services.ts';
 import type { Persist } from './flows/runtime.ts';
 import type { Sweeper } from './sweeper.ts';
+import { holdsNothing } from './webhooks/holding.ts';
 
 interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' | 'begin'>> {
   readonly sweepers: readonly Sweeper[];
@@ -28,6 +29,7 @@ export function startParts(parts: readonly ServicePart[], host: Host): RunningPa
     async onDeploys(deploys) {
       for (const { onDeploys } of started) await onDeploys?.(deploys);
     },
+    holding: started.flatMap(({ holding }) => holding ?? [])[0] ?? holdsNothing,
     onSettings(settings) {
       for (const { onSettings } of started) onSettings?.(settings);
     },

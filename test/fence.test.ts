@@ -38,7 +38,7 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/flows/handlers/http/deep.ts', "export { ingress } from '../../../webhooks/ingress.ts';"],
   ['src/flows/handlers/http/deep.ts', "export const app = import('../../../app.ts');"],
   ['src/webhooks/receive.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
-  ['src/webhooks/receive.ts', "import type { Holding } from '../deploys/holding.ts';"],
+  ['src/webhooks/receive.ts', "import type { FlowSwitch } from '../deploys/flow-switch.ts';"],
   ['src/webhooks/receive.ts', "import { reviewerOf } from '../features/review/service.ts';"],
   ['src/webhooks/deep/receive.ts', "import { dashboard } from '../../dashboard/dashboard.ts';"],
   ['src/webhooks/gates/ip.ts', "import type { Store } from '../../store/store.ts';"],

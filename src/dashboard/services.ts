@@ -15,7 +15,6 @@ import type { Settings } from '../config/settings-schema.ts';
 import type { ToldDeploy } from '../deploys/deployer.ts';
 import type { Deployment } from '../deploys/deployment.ts';
 import type { FlowSwitch } from '../deploys/flow-switch.ts';
-import type { Holding } from '../deploys/holding.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
@@ -30,6 +29,7 @@ import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { FlowAnswers } from '../webhooks/flow-answers.ts';
+import type { Holding } from '../webhooks/holding.ts';
 import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
 import type { ReceiverServices } from '../webhooks/receive.ts';
 import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
@@ -48,7 +48,7 @@ export interface DashboardServices {
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
-  readonly holding: Pick<Holding, 'counts' | 'discard'>;
+  readonly holding: Holding;
   readonly engine: Engine;
   readonly control: RunControl;
   /** The publishers' key sets. */
@@ -175,6 +175,8 @@ export interface RunningPart {
   readonly onDeploys?: (deploys: readonly ToldDeploy[]) => Promise<void>;
   /** Called when the settings were read again. */
   readonly onSettings?: (settings: Settings) => void;
+  /** What becomes of deliveries to flows that start no runs. Of one part alone. */
+  readonly holding?: Holding;
   /** Called before the service stops to accept; resolves when nothing of the part runs any more. */
   readonly stop?: () => Promise<void>;
 }

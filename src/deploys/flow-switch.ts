@@ -1,7 +1,7 @@
 import type { Catalog } from '../flows/catalog.ts';
 import type { Callers, LiveFlow } from '../model/finding.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
-import type { Holding } from './holding.ts';
+import type { Holding } from '../webhooks/holding.ts';
 
 /** Switches flows off and on: at once, or so that their runs run out first. What it says is durable. */
 export interface FlowSwitch {

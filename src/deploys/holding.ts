@@ -5,23 +5,15 @@ import type { Engine } from '../flows/engine.ts';
 import type { Clock } from '../model/clock.ts';
 import type { HoldResult, SharedResult, StartedRun, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { HeldDeliveries } from '../webhooks/acceptance.ts';
+import type { Holding } from '../webhooks/holding.ts';
 
-/** Deliveries that were taken while their flow starts no runs, and the runs that they start once it does. */
-export interface Holding extends HeldDeliveries {
-  /** The flow may start runs again: its held ones start in the background, in order of arrival. */
-  release(flowId: string): void;
+/** What else a person may do with what is held. */
+export interface OwnHolding extends Holding {
   /** Removes deliveries that were held before an instant, so that no run starts for them; `note` says why. */
   discard(
     flowId: string,
     which: { heldBefore: number; note: string },
   ): Promise<{ readonly discarded: number; readonly left: number }>;
-  /** Counts what is held of a flow that another process may hold deliveries of, and starts what may start. */
-  refresh(flowId: string): Promise<void>;
-  /** Counts what the last process held and starts what may start. */
-  start(): Promise<void>;
-  /** Resolves when no release is under way. */
-  stop(): Promise<void>;
 }
 
 /** What is held, as the store has it. */
@@ -48,14 +40,17 @@ interface HoldingServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'deliveriesHeld'>;
+  /** Whether triggers that do not say otherwise hold deliveries. */
+  readonly holdDeliveries: boolean;
 }
 
 /** A release is a turn of the writer, which acceptances wait for. */
 const RUNS_A_CHUNK = 100;
 const RETRY_MS = 1000;
 
-export function createHolding({ store, rows, catalog, engine, clock, logger, metrics }: HoldingServices): Holding {
-  const counts = createCounts({ rows, metrics });
+export function createHolding(services: HoldingServices): OwnHolding {
+  const { store, rows, catalog, engine, clock, logger, holdDeliveries } = services;
+  const counts = createCounts(services);
   const releases = new Map<string, Promise<void>>();
   const retries = new Map<string, NodeJS.Timeout>();
   let isStopping = false;
@@ -89,6 +84,8 @@ export function createHolding({ store, rows, catalog, engine, clock, logger, met
 
   return {
     counts: counts.byFlow,
+    takes: ({ signals, trigger: { inputs } }, { holdsDeliveries: said }) =>
+      signals === undefined && (said ?? inputs.webhookHoldDeliveries ?? holdDeliveries),
     async hold(acceptance) {
       const { flowId } = acceptance.run;
       const result = await counts.addTo(flowId, () => store.holdDelivery(acceptance));

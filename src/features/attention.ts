@@ -2,7 +2,7 @@ import { alertsAttention } from './alerts/attention.ts';
 import { deliveriesAttention } from './deliveries/attention.ts';
 import { doctorAttention } from './doctor/attention.ts';
 import { driftAttention } from './drift/attention.ts';
-import { flowsAttention } from './flows/attention.ts';
+import { holdAttention } from './hold/attention.ts';
 import { hostsAttention } from './hosts/attention.ts';
 import { keysAttention } from './keys/attention.ts';
 import { orderAttention } from './order/attention.ts';
@@ -25,7 +25,7 @@ export const attentionKinds = [
   alertsAttention,
   orderAttention,
   respondAttention,
-  flowsAttention,
+  holdAttention,
   deliveriesAttention,
   runsAttention,
   doctorAttention,

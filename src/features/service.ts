@@ -16,6 +16,7 @@ import { drift } from './drift/service.ts';
 import { evidence } from './evidence/service.ts';
 import { figures } from './figures/service.ts';
 import { flows } from './flows/service.ts';
+import { hold } from './hold/service.ts';
 import { hosts } from './hosts/service.ts';
 import { keys } from './keys/service.ts';
 import { order } from './order/service.ts';
@@ -43,6 +44,7 @@ export const serviceParts: readonly ServicePart[] = [
   bulk,
   schedules,
   flows,
+  hold,
   deploys,
   rehearsal,
   revisions,

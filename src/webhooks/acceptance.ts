@@ -19,9 +19,10 @@ import type {
 import { inSpan, traceparentOf } from '../telemetry/tracing.ts';
 import { signatureGate } from './gates/signature.ts';
 import { keptHeaders } from './headers.ts';
+import type { Holding } from './holding.ts';
 import { recordOf, type TriggeredReception } from './record.ts';
 import { eventLifeMs, type Said } from './trigger-expressions.ts';
-import { holdsDeliveries, isOpen, type PreparedTrigger } from './triggers.ts';
+import { isOpen, type PreparedTrigger } from './triggers.ts';
 
 /** A reception whose body can be read. */
 export type ReadReception = TriggeredReception & { readonly body: ArrivingBody };
@@ -29,20 +30,10 @@ export type ReadReception = TriggeredReception & { readonly body: ArrivingBody }
 /** A reception at a slug that several triggers share. */
 type SharedReception = ReadReception & { readonly sharing: readonly PreparedTrigger[] };
 
-/** The deliveries that wait until their flow may start runs again; deploys/holding.ts releases them. */
-export interface HeldDeliveries {
-  /** Held deliveries by flow, where there were any. While there are, the next one waits behind them. */
-  readonly counts: ReadonlyMap<string, number>;
-  /** Stores a delivery as held, as the store does. */
-  hold(acceptance: Acceptance): Promise<HoldResult>;
-  /** Counts what is held for these flows by an acceptance for several triggers. */
-  holdShared(flowIds: readonly string[], accept: () => Promise<SharedResult>): Promise<SharedResult>;
-}
-
 export interface AcceptanceServices {
   readonly engine: Engine;
   readonly catalog: Pick<Catalog, 'find'>;
-  readonly holding: HeldDeliveries;
+  readonly holding: Holding;
   readonly clock: ServiceClock;
   readonly defaultMode: EnforcementMode;
   readonly newId: () => string;
@@ -51,12 +42,12 @@ export interface AcceptanceServices {
 /** Whether a delivery that passes the gates is acted on, held or refused now: its flow may be disabled or drained at any time. */
 export function admissionTo(
   prepared: PreparedTrigger,
-  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<HeldDeliveries, 'counts'> },
+  { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<Holding, 'counts' | 'takes'> },
 ): 'open' | 'held' | 'disabled' {
   const { flowId } = prepared.trigger;
   const flow = catalog.find(flowId);
   if (flow === undefined || prepared.trigger.isOff === true) return 'disabled';
-  if (!isOpen(prepared, flow.record)) return holdsDeliveries(prepared, flow.record) ? 'held' : 'disabled';
+  if (!isOpen(prepared, flow.record)) return holding.takes(prepared, flow.record) ? 'held' : 'disabled';
   return prepared.signals === undefined && (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
 

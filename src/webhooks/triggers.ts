@@ -75,8 +75,6 @@ export interface PreparedTrigger {
   readonly documentIn: (headers: Delivery['headers']) => string | undefined;
   /** Whether the query of a delivery may be part of what its signature covers. */
   readonly mayReadQuery: boolean;
-  /** Deliveries are taken while the flow starts no runs, and start theirs later. */
-  readonly holdsDeliveries: boolean;
   /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
   /** What its deliveries answer; undefined where they start runs. */
@@ -128,8 +126,6 @@ interface TriggerTableOptions {
   readonly preparer: GatePreparer;
   /** The mode of triggers that set none of their own. */
   readonly defaultMode: EnforcementMode;
-  /** Whether triggers that do not say otherwise hold deliveries; they do not where not given. */
-  readonly holdDeliveries?: boolean | undefined;
   /** Manifests that cannot be deployed: what they name and leads nowhere else is not served. */
   readonly unreadable?: (() => readonly (NamedManifest & { readonly why: string })[]) | undefined;
 }
@@ -293,11 +289,6 @@ export function isOpen({ trigger, signals }: PreparedTrigger, flow: FlowRecord):
   return trigger.isOff !== true && (signals === undefined ? startsRuns(flow) : flow.isEnabled);
 }
 
-/** Whether deliveries are taken while the flow starts no runs: as who closed it said, else as the trigger does. */
-export function holdsDeliveries(prepared: PreparedTrigger, { holdsDeliveries: said }: FlowRecord): boolean {
-  return prepared.signals === undefined && (said ?? prepared.holdsDeliveries);
-}
-
 function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {
   return Object.entries(loaded.manifest.triggers).find(([, { type }]) => type === 'webhook')?.[0] === triggerKey;
 }
@@ -346,7 +337,7 @@ function whyNotTogether([first, ...others]: readonly PreparedTrigger[], whyApart
 function prepare(
   flow: DeployedFlow,
   trigger: WebhookTrigger,
-  { preparer, defaultMode, holdDeliveries = false }: Omit<TriggerTableOptions, 'flows'>,
+  { preparer, defaultMode }: Omit<TriggerTableOptions, 'flows'>,
 ): PreparedTrigger {
   const { chain, settings } = preparer;
   const { inputs, keys: own } = trigger;
@@ -393,7 +384,6 @@ function prepare(
     mayReadQuery: mayReadQuery(resolved),
     signals: signalsOf(trigger),
     coalescing: coalescingOf(trigger),
-    holdsDeliveries: inputs.webhookHoldDeliveries ?? holdDeliveries,
     // A revision may have been stored before active types were refused.
     acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),
     judgeByExpressions: prepareExpressions(trigger, resolved),

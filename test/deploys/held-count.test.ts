@@ -41,6 +41,7 @@ function holdingOn() {
     clock: fakeClock(),
     logger: pino({ level: 'silent' }),
     metrics: createMetrics(),
+    holdDeliveries: true,
   });
   const answer = async (calls: (() => void)[]) => {
     for (const call of calls.splice(0)) call();

@@ -1,6 +1,5 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { actorOf } from '../../dashboard/actors.ts';
 import {
   builtInFlow,
   field,
@@ -11,15 +10,7 @@ import {
   outcomeSchema,
   unknownId,
 } from '../../dashboard/answer.ts';
-import {
-  COMMAND,
-  documentedBody,
-  ID_PARAMS,
-  MAX_REASON,
-  parameter,
-  parseJsonBody,
-  WHY,
-} from '../../dashboard/input.ts';
+import { COMMAND, documentedBody, ID_PARAMS, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
@@ -27,7 +18,6 @@ import type { FlowSwitch } from '../../deploys/flow-switch.ts';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
-import { DETAILS } from '../../model/delivery.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 
@@ -51,7 +41,6 @@ export async function findFlow(flowId: string, { catalog, receiver }: DashboardS
 export const flowControlRoutes: ApiRoutes = (app, services) => {
   triggerRoute(app, services);
   drainRoutes(app, services);
-  discardRoute(app, services);
   learnedKeyRoute(app, services);
 };
 
@@ -239,50 +228,6 @@ function drainView(
     held: state.held,
   };
 }
-
-const discardBody = z.strictObject({
-  reason: z.string().trim().min(1).max(MAX_REASON).describe('Why; kept in the activity and with the deliveries.'),
-  before: z.iso
-    .datetime({ offset: true })
-    .optional()
-    .describe('Only deliveries that were held before this time; all if absent.'),
-});
-
-/** The only way to get rid of accepted deliveries whose runs have not started. */
-const discardRoute: ApiRoutes = (app, services) => {
-  app.post(
-    '/flows/api/flows/:id/held/discard',
-    route('flows', {
-      operationId: 'discardHeld',
-      limit: 'flow',
-      access: {
-        detailsOf: async (request) => {
-          const { before } = parseJsonBody(request, discardBody);
-          return { ...(before !== undefined && { before }) };
-        },
-      },
-      summary: 'Discards held deliveries of a flow: their runs never start',
-      description:
-        'They were accepted, so their publishers do not send them again; their ids stay known. Nothing else removes held deliveries.',
-      params: ID_PARAMS,
-      command: [discardBody, { reason: 'the shop was migrated by hand' }],
-      answer: outcomeSchema.extend({
-        discarded: field.integer(),
-        left: field.integer().describe('Deliveries that are still held.'),
-      }),
-      refusals: [404],
-    }),
-    async (request) => {
-      const { id: flowId } = (await findFlow(request.params.id, services)).record;
-      const { reason, before } = parseJsonBody(request, discardBody);
-      const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
-      const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
-      const { discarded, left } = await services.holding.discard(flowId, { heldBefore, note });
-      const message = `${discarded} held ${discarded === 1 ? 'delivery is' : 'deliveries are'} discarded`;
-      return { success: true, message, discarded, left };
-    },
-  );
-};
 
 /** Forgets a key that a publisher handed over. */
 const learnedKeyRoute: ApiRoutes = (app, services) => {

@@ -8,12 +8,10 @@ import {
   type DashboardApp,
   type DashboardServices,
   type LastArrival,
-  rulesFor,
   servicePart,
 } from '../../dashboard/services.ts';
 import { flowsIn, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { viewedFields, viewOf } from '../../dashboard/trigger-views.ts';
-import type { Holding } from '../../deploys/holding.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
@@ -21,12 +19,11 @@ import { ALERT_FLOW_ID, type Edge, ENFORCEMENT_MODES, type Graph, TRIGGER_TYPES 
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { DeliveryCount, FlowRecord, RunCount } from '../../store/store.ts';
 import { commandHere } from '../../version.ts';
+import type { Holding } from '../../webhooks/holding.ts';
 import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
-import { holdsDeliveries, type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
-import { flowsAttention } from './attention.ts';
+import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { closingBody, findFlow, flowControlRoutes } from './flow-control.ts';
-import { heldDeliveries } from './held.ts';
 import { flowsStore } from './store.ts';
 
 const objectsWithEvents = (Object.keys(TRIGGER_OBJECTS) as (keyof ObjectsOfTrigger)[]).filter(
@@ -243,7 +240,7 @@ interface FlowViewContext {
   /** What the answer may tell of; all if undefined. */
   readonly sight: Sight | undefined;
   readonly runs: RunCounts;
-  readonly holding: Pick<Holding, 'counts'>;
+  readonly holding: Pick<Holding, 'counts' | 'takes'>;
   readonly arrivals: readonly LastArrival[];
   /** Deliveries of the last hours. */
   readonly deliveries: readonly DeliveryCount[];
@@ -342,7 +339,7 @@ function webhookView(record: FlowRecord, triggerKey: string, context: FlowViewCo
     eventId: eventIdView(prepared),
     ...viewOf(prepared),
     mode: prepared.mode,
-    holdsDeliveries: holdsDeliveries(prepared, record),
+    holdsDeliveries: context.holding.takes(prepared, record),
     ...sharedWith(prepared, context),
     ...arrivalView(prepared, path === null ? null : `${baseUrl}${path}`, context),
     ...(prepared.keySlot?.isInUse === true && { learnedKey: stateOf(prepared.keySlot) }),
@@ -454,5 +451,4 @@ export function sumOf(counts: readonly RunCount[], ...statuses: RunCount['status
 export const flows = servicePart({
   name: 'flows',
   routes: [flowRoutes, flowControlRoutes],
-  attention: rulesFor(flowsAttention, heldDeliveries),
 });

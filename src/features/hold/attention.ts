@@ -1,4 +1,4 @@
-export const flowsAttention = {
+export const holdAttention = {
   deliveries_held: 'info',
   deliveries_held_long: 'warning',
 } as const;
