@@ -9,6 +9,7 @@ import { deliveriesStore } from './deliveries/store.ts';
 import { driftStore } from './drift/store.ts';
 import { figuresStore } from './figures/store.ts';
 import { flowsStore } from './flows/store.ts';
+import { holdStore } from './hold/store.ts';
 import { httpRequestStore } from './http-request/store.ts';
 import { keysStore } from './keys/store.ts';
 import { orderStore } from './order/store.ts';
@@ -42,4 +43,5 @@ export const storeParts: readonly WrittenPart[] = [
   approvalsStore,
   schedulesStore,
   signalsStore,
+  holdStore,
 ];

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { attentionTo } from '../../src/dashboard/api/attention.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { UnevaluatedCount } from '../../src/features/deliveries/store.ts';
+import type { holdStore } from '../../src/features/hold/store.ts';
 import { rotationConcerns } from '../../src/features/keys/service.ts';
 import type { OrderReport } from '../../src/features/order/store.ts';
 import { rhythm } from '../../src/features/rhythm/service.ts';
@@ -10,7 +11,6 @@ import type { LongStep } from '../../src/features/runs/store.ts';
 import type { Schedule } from '../../src/features/schedules/scheduler.ts';
 import { serviceParts } from '../../src/features/service.ts';
 import { REASON_CODES } from '../../src/model/delivery.ts';
-import type { holdStore } from '../../src/store/decisions/release.ts';
 import type { Members } from '../../src/store/part.ts';
 import {
   endDue,

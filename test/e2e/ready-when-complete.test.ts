@@ -2,7 +2,7 @@ import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApp } from '../../src/app.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
-import { holdStore } from '../../src/store/decisions/release.ts';
+import { holdStore } from '../../src/features/hold/store.ts';
 import { openKind } from '../store/stores.ts';
 import { createWorkspace, eventually, githubManifest } from './service.ts';
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { holdStore } from '../../src/features/hold/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
-import { holdStore } from '../../src/store/decisions/release.ts';
 import type { Acceptance, AcceptResult } from '../../src/store/store.ts';
 import { eventually } from '../eventually.ts';
 import {

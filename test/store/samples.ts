@@ -1,7 +1,7 @@
+import { holdStore } from '../../src/features/hold/store.ts';
 import type { DeliveryRecord } from '../../src/model/delivery.ts';
 import type { Json } from '../../src/model/json.ts';
 import type { Edge, Graph, StepStatus } from '../../src/model/manifest.ts';
-import { holdStore } from '../../src/store/decisions/release.ts';
 import type {
   Acceptance,
   AcceptResult,

@@ -5,13 +5,13 @@ import { type Finding, iso, nameOf, type Situation } from '../../dashboard/atten
 import { ID_PARAMS, MAX_REASON, parseJsonBody } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
-import { createHolding, type OwnHolding } from '../../deploys/holding.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import { DETAILS } from '../../model/delivery.ts';
-import { holdStore } from '../../store/decisions/release.ts';
 import type { Holding } from '../../webhooks/holding.ts';
 import { findFlow } from '../flows/flow-control.ts';
 import { holdAttention } from './attention.ts';
+import { createHolding, type OwnHolding } from './holding.ts';
+import { holdStore } from './store.ts';
 
 /** What more each service can do with what it holds. */
 const ownHoldings = new WeakMap<Holding, OwnHolding>();

@@ -2,15 +2,12 @@ import { placers } from '../../features/placer.ts';
 import { type NewRun, type RunOrder, waitingRun } from '../../model/run.ts';
 import type { NextRun } from '../store.ts';
 import { type Decision, known } from './decision.ts';
-import { holdPlacer } from './held-deliveries.ts';
-import type { EndedRun, HoldingPlacer, PlacedRun, Placer } from './placer.ts';
+import type { EndedRun, HoldingPlacer, PlacedRun } from './placer.ts';
 import type { RunnableRevision } from './revisions.ts';
 import type { RunRows } from './rows.ts';
 
-const all: readonly Placer[] = [...placers, holdPlacer];
-
-export const deliveryPlacers = all.flatMap(({ deliveries }) => deliveries ?? []);
-const runPlacers = all.flatMap(({ runs }) => runs ?? []);
+export const deliveryPlacers = placers.flatMap(({ deliveries }) => deliveries ?? []);
+const runPlacers = placers.flatMap(({ runs }) => runs ?? []);
 
 /** Without a placer that holds deliveries, every flow takes them as one that starts runs, and nothing fits. */
 const holdsNothing: HoldingPlacer = {
@@ -20,7 +17,7 @@ const holdsNothing: HoldingPlacer = {
   count: () => known(0),
 };
 
-export const holding = all.flatMap(({ held }) => held ?? [])[0] ?? holdsNothing;
+export const holding = placers.flatMap(({ held }) => held ?? [])[0] ?? holdsNothing;
 
 /** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */
 export function orderIn(

@@ -1,4 +1,4 @@
-import { storeParts as listedParts } from '../../features/store.ts';
+import { storeParts } from '../../features/store.ts';
 import { activityVerbs } from './activity.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
@@ -7,8 +7,7 @@ import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
 import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
-import { verbsOfParts, type WrittenPart } from './part.ts';
-import { holdStore } from './release.ts';
+import { verbsOfParts } from './part.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
 import { retryStep } from './retry.ts';
 import { revisionVerbs } from './revisions.ts';
@@ -49,8 +48,6 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...figureVerbs,
   ...activityVerbs,
 });
-
-const storeParts: readonly WrittenPart[] = [...listedParts, holdStore];
 
 export const answering = storeParts.flatMap((part) => part.answering ?? [])[0];
 

@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { dueAtOf } from '../../../src/features/coalesce/group.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import type { CoalesceClaim } from '../../../src/model/delivery.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

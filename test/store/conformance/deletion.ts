@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { reviewStore } from '../../../src/features/review/store.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { acceptanceOf, aNonce, countHeld, deliveryIds, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
 

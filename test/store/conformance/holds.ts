@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
 import { flowsStore } from '../../../src/features/flows/store.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { orderStore } from '../../../src/features/order/store.ts';
 import { schedulesStore } from '../../../src/features/schedules/store.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Claim, NewRun, Store } from '../../../src/store/store.ts';
 import { openCircle } from '../circles.ts';
 import type { StoreUnderTest } from '../conformance.ts';

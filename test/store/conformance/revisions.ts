@@ -1,8 +1,8 @@
 import { describe, expect } from 'vitest';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

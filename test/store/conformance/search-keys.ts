@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { runsStore } from '../../../src/features/runs/store.ts';
 import type { SearchKeys } from '../../../src/model/search-keys.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Acceptance, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, aNonce, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { deliveriesStore } from '../../../src/features/deliveries/store.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { WAIT_KINDS } from '../../../src/model/run.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { RunQuery, StepResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
+import { holdStore } from '../../../src/features/hold/store.ts';
 import { runsStore } from '../../../src/features/runs/store.ts';
 import { schedulesStore } from '../../../src/features/schedules/store.ts';
-import { holdStore } from '../../../src/store/decisions/release.ts';
 import type { Advance, NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {

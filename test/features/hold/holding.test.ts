@@ -1,11 +1,11 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { SluiceApp } from '../../src/app.ts';
-import type { SettingsInput } from '../../src/config/settings-schema.ts';
-import type { Store } from '../../src/store/store.ts';
-import { buildApp, openEmptyStore } from '../database.ts';
-import { createWorkspace, eventually, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
+import type { SluiceApp } from '../../../src/app.ts';
+import type { SettingsInput } from '../../../src/config/settings-schema.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { buildApp, openEmptyStore } from '../../database.ts';
+import { createWorkspace, eventually, GITHUB_SECRET, githubManifest, type Workspace } from '../../e2e/service.ts';
 
 /** Of the flow of the test. */
 let id: string;

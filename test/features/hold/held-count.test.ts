@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { createHolding, type HeldRows } from '../../src/deploys/holding.ts';
-import type { DeployedFlow } from '../../src/flows/catalog.ts';
-import type { HoldResult, Store } from '../../src/store/store.ts';
-import { createMetrics } from '../../src/telemetry/metrics.ts';
-import { fakeClock } from '../flows/fixture.ts';
-import { acceptanceOf, flowId } from '../store/samples.ts';
+import { createHolding, type HeldRows } from '../../../src/features/hold/holding.ts';
+import type { DeployedFlow } from '../../../src/flows/catalog.ts';
+import type { HoldResult, Store } from '../../../src/store/store.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { fakeClock } from '../../flows/fixture.ts';
+import { acceptanceOf, flowId } from '../../store/samples.ts';
 
 /** A flow that starts no runs, unless the test opens it, on a store whose answers come when the test lets them. */
 function holdingOn() {

@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Catalog, startsRuns } from '../flows/catalog.ts';
-import type { Engine } from '../flows/engine.ts';
-import type { Clock } from '../model/clock.ts';
-import type { HoldResult, SharedResult, StartedRun, Store } from '../store/store.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import type { Holding } from '../webhooks/holding.ts';
+import { type Catalog, startsRuns } from '../../flows/catalog.ts';
+import type { Engine } from '../../flows/engine.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { HoldResult, SharedResult, StartedRun, Store } from '../../store/store.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { Holding } from '../../webhooks/holding.ts';
 
 /** What else a person may do with what is held. */
 export interface OwnHolding extends Holding {

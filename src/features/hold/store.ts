@@ -1,18 +1,18 @@
 import { planRun, whyClosed } from '../../model/planner.ts';
-import type { FlowRecord, NewRun, StartedRun } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { closeHeldPlaces } from './delivery-places.ts';
-import { lockFlows } from './flows.ts';
-import { holdPlacer } from './held-deliveries.ts';
-import { toSearchKeys } from './lists.ts';
-import { insertRun } from './new-runs.ts';
-import { storePart } from './part.ts';
-import { orderIn } from './placing.ts';
-import { type Port, sql } from './port.ts';
-import { type RunnableRevision, revisionOf } from './revisions.ts';
-import { addDelivery } from './run-deliveries.ts';
-import { pinRows } from './sub-run-rows.ts';
-import { readyRun } from './sub-runs.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { closeHeldPlaces } from '../../store/decisions/delivery-places.ts';
+import { lockFlows } from '../../store/decisions/flows.ts';
+import { toSearchKeys } from '../../store/decisions/lists.ts';
+import { insertRun } from '../../store/decisions/new-runs.ts';
+import { storePart } from '../../store/decisions/part.ts';
+import { orderIn } from '../../store/decisions/placing.ts';
+import { type Port, sql } from '../../store/decisions/port.ts';
+import { type RunnableRevision, revisionOf } from '../../store/decisions/revisions.ts';
+import { addDelivery } from '../../store/decisions/run-deliveries.ts';
+import { pinRows } from '../../store/decisions/sub-run-rows.ts';
+import { readyRun } from '../../store/decisions/sub-runs.ts';
+import type { FlowRecord, NewRun, StartedRun } from '../../store/store.ts';
+import { holdPlacer } from './placer.ts';
 
 interface ReleaseQuery {
   readonly flowId: string;

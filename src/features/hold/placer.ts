@@ -1,12 +1,12 @@
 import { whyClosed } from '../../model/planner.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
-import { ROW_BYTES } from '../new-rows.ts';
-import type { NewRun } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { lockFlows } from './flows.ts';
-import { type Bounds, measureKept } from './kept-sizes.ts';
-import type { Held, HoldingPlacer, Placer } from './placer.ts';
-import { type Port, sql } from './port.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { lockFlows } from '../../store/decisions/flows.ts';
+import { type Bounds, measureKept } from '../../store/decisions/kept-sizes.ts';
+import type { Held, HoldingPlacer, Placer } from '../../store/decisions/placer.ts';
+import { type Port, sql } from '../../store/decisions/port.ts';
+import { ROW_BYTES } from '../../store/new-rows.ts';
+import type { NewRun } from '../../store/store.ts';
 
 function* admit(
   port: Port,
