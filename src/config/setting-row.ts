@@ -33,6 +33,8 @@ export const option = <Schema extends z.ZodType>(schema: Schema, described: Desc
   ...described,
 });
 
+export const flag = () => z.union([z.boolean(), z.stringbool({ truthy: ['true', '1'], falsy: ['false', '0'] })]);
+
 export const integer = (min: number, max: number) =>
   z
     .union([

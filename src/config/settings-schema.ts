@@ -4,7 +4,7 @@ import { settingParts } from '../features/settings.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { joined } from '../model/joined.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
-import { integer, option, type SettingRow, type SettingRows, secret } from './setting-row.ts';
+import { flag, integer, option, type SettingRow, type SettingRows, secret } from './setting-row.ts';
 import { readTokens, type TokenEntry } from './tokens.ts';
 
 const decimal = () =>
@@ -17,7 +17,6 @@ const decimal = () =>
         .transform(Number),
     ])
     .pipe(z.number().positive().max(1_000_000));
-const flag = () => z.union([z.boolean(), z.stringbool({ truthy: ['true', '1'], falsy: ['false', '0'] })]);
 /** Any case is read; a config module in TypeScript gets the spelling of the list checked and completed. */
 const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.preprocess(
@@ -250,14 +249,6 @@ const kernelRows = {
     accepts: 'serve or fail',
     meaning:
       'What happens at start if a manifest is refused or cannot be read: `serve` starts with the deployed revision, `fail` does not start.',
-  }),
-  holdDeliveries: option(flag().default(false), {
-    variable: 'SLUICE_HOLD_DELIVERIES',
-    contents: 'open',
-    replicas: 'same',
-    accepts: 'true or false',
-    meaning:
-      'Whether deliveries to a disabled or drained flow are kept and start their runs when the flow resumes. Otherwise they get 403.',
   }),
   egressAllow: option(list((entry) => isNetwork(entry) || isHostName(entry)).default([]), {
     variable: 'SLUICE_EGRESS_ALLOW',

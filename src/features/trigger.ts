@@ -1,5 +1,6 @@
 import { coalesceTrigger } from './coalesce/trigger.ts';
 import { handshakeTrigger } from './handshake/trigger.ts';
+import { holdTrigger } from './hold/trigger.ts';
 import { reconcileTrigger } from './reconcile/trigger.ts';
 import { rhythmTrigger } from './rhythm/trigger.ts';
 import { signalsTrigger } from './signals/trigger.ts';
@@ -11,4 +12,5 @@ export const triggerParts = [
   reconcileTrigger,
   handshakeTrigger,
   signalsTrigger,
+  holdTrigger,
 ] as const;

@@ -6,7 +6,6 @@ import { customFields } from './fields/custom.ts';
 import { endpointFields, responseFields, slugFields } from './fields/endpoint.ts';
 import { eventIdentityFields } from './fields/event-identity.ts';
 import { filterFields } from './fields/filter.ts';
-import { holdFields } from './fields/hold.ts';
 import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
@@ -50,7 +49,6 @@ const rows = fieldsOf([
   filterFields,
   eventIdentityFields,
   sharingFields,
-  holdFields,
   respondFields,
   ...fieldsOfParts,
   responseFields,

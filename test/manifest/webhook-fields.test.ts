@@ -1,15 +1,27 @@
 import { expect, it } from 'vitest';
 import { slugFields } from '../../src/manifest/fields/endpoint.ts';
-import { holdFields } from '../../src/manifest/fields/hold.ts';
+import { respondFields } from '../../src/manifest/fields/respond.ts';
 import { fieldsOf } from '../../src/manifest/fields/row.ts';
 import { WEBHOOK_ROWS, webhookInputsSchema } from '../../src/manifest/webhook-fields.ts';
 
 it('keeps groups of fields in the order in which they are listed', () => {
-  expect(Object.keys(fieldsOf([holdFields, slugFields]))).toEqual(['webhookHoldDeliveries', 'webhookSlug']);
+  expect(Object.keys(fieldsOf([respondFields, slugFields]))).toEqual(['webhookRespond', 'webhookSlug']);
+});
+
+it('puts a field before the one that it names', () => {
+  const fields = { webhookHoldDeliveries: WEBHOOK_ROWS.webhookHoldDeliveries };
+  expect(Object.keys(fieldsOf([slugFields, respondFields, fields]))).toEqual([
+    'webhookSlug',
+    'webhookHoldDeliveries',
+    'webhookRespond',
+  ]);
+  expect(Object.keys(fieldsOf([fields, slugFields]))).toEqual(['webhookHoldDeliveries', 'webhookSlug']);
 });
 
 it('refuses a field that two groups have', () => {
-  expect(() => fieldsOf([slugFields, holdFields, { ...slugFields }])).toThrow('webhookSlug is a field of two groups');
+  expect(() => fieldsOf([slugFields, respondFields, { ...slugFields }])).toThrow(
+    'webhookSlug is a field of two groups',
+  );
 });
 
 it('gives the schema exactly the fields that have a row', () => {

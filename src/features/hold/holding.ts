@@ -3,9 +3,11 @@ import type { Logger } from 'pino';
 import { type Catalog, startsRuns } from '../../flows/catalog.ts';
 import type { Engine } from '../../flows/engine.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { HoldResult, SharedResult, StartedRun, Store } from '../../store/store.ts';
+import type { Members } from '../../store/part.ts';
+import type { HoldResult, SharedResult, Store } from '../../store/store.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Holding } from '../../webhooks/holding.ts';
+import type { holdStore } from './store.ts';
 
 /** What else a person may do with what is held. */
 export interface OwnHolding extends Holding {
@@ -16,25 +18,9 @@ export interface OwnHolding extends Holding {
   ): Promise<{ readonly discarded: number; readonly left: number }>;
 }
 
-/** What is held, as the store has it. */
-export interface HeldRows {
-  releaseHeld(release: {
-    flowId: string;
-    limit: number;
-    at: number;
-  }): Promise<{ runs: readonly StartedRun[]; left: number }>;
-  discardHeld(discard: {
-    flowId: string;
-    heldBefore: number;
-    limit: number;
-    note: string;
-  }): Promise<{ discarded: number; left: number }>;
-  listHeld(): Promise<readonly { flowId: string; held: number }[]>;
-}
-
 interface HoldingServices {
   readonly store: Pick<Store, 'holdDelivery'>;
-  readonly rows: HeldRows;
+  readonly rows: Members<typeof holdStore>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly engine: Pick<Engine, 'announce'>;
   readonly clock: Clock;

@@ -49,8 +49,8 @@ function idleFields(
     ...['coalesce', 'reconcile'].flatMap((name) =>
       Reflect.get(trigger, name) === undefined ? [] : [errorAt(at(name), why)],
     ),
-    ...(['webhookRespond', 'webhookHoldDeliveries'] as const).flatMap((name) =>
-      trigger.inputs[name] === undefined ? [] : [errorAt(at('inputs', name), why)],
+    ...['webhookRespond', 'webhookHoldDeliveries'].flatMap((name) =>
+      Reflect.get(trigger.inputs, name) === undefined ? [] : [errorAt(at('inputs', name), why)],
     ),
   ];
 }

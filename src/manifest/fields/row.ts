@@ -24,6 +24,8 @@ export interface Row<Value, Written, Inputs> {
   };
   /** Where triggers share a slug, each has its own, whatever an operator's gate makes of it. */
   readonly isOwnOnSharedSlug?: true;
+  /** The field that it stands before in the schema and in snapshots, whose hashes depend on it; else that is as listed. */
+  readonly before?: string;
   /** Replaces a value that does not fit while other fields are judged: any gate can work with it. */
   readonly plain?: unknown;
 }
@@ -136,14 +138,13 @@ export type FieldRows = Readonly<Record<string, Row<never, unknown, never>>>;
 /** All that is in the groups of a list. */
 export type Merged<Groups> = Groups extends readonly [infer First, ...infer Rest] ? First & Merged<Rest> : unknown;
 
-/** All rows of some groups, in their order. */
+/** All rows of some groups, in their order but for those that stand before others. */
 export function fieldsOf<const Groups extends readonly FieldRows[]>(groups: Groups): Merged<Groups> {
-  const rows: Record<string, FieldRows[string]> = {};
-  for (const group of groups) {
-    for (const [name, row] of Object.entries(group)) {
-      if (Object.hasOwn(rows, name)) throw new Error(`${name} is a field of two groups`);
-      rows[name] = row;
-    }
+  const rows: [string, FieldRows[string]][] = [];
+  for (const [name, row] of groups.flatMap((group) => Object.entries(group))) {
+    if (rows.some(([known]) => known === name)) throw new Error(`${name} is a field of two groups`);
+    const at = rows.findIndex(([other]) => other === row.before);
+    rows.splice(at === -1 ? rows.length : at, 0, [name, row]);
   }
-  return rows as Merged<Groups>;
+  return Object.fromEntries(rows) as Merged<Groups>;
 }

@@ -1,8 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { createHolding, type HeldRows } from '../../../src/features/hold/holding.ts';
+import { createHolding } from '../../../src/features/hold/holding.ts';
+import type { holdStore } from '../../../src/features/hold/store.ts';
 import type { DeployedFlow } from '../../../src/flows/catalog.ts';
+import type { Members } from '../../../src/store/part.ts';
 import type { HoldResult, Store } from '../../../src/store/store.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 import { fakeClock } from '../../flows/fixture.ts';
@@ -15,7 +17,7 @@ function holdingOn() {
   const counts: (() => void)[] = [];
   const holds: (() => void)[] = [];
   const releases: (() => void)[] = [];
-  const store: Pick<Store, 'holdDelivery'> & HeldRows = {
+  const store: Pick<Store, 'holdDelivery'> & Members<typeof holdStore> = {
     discardHeld: () => Promise.reject(new Error('nothing is discarded here')),
     releaseHeld: () => {
       const left = rows.held;

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { field } from './row.ts';
-import { verdict } from './verdicts.ts';
+import { field } from '../../manifest/fields/row.ts';
+import { verdict } from '../../manifest/fields/verdicts.ts';
+import { triggerPart } from '../../manifest/trigger-part.ts';
 
-export const holdFields = {
+const fields = {
   webhookHoldDeliveries: field({
     schema: z
       .boolean()
@@ -21,5 +22,8 @@ export const holdFields = {
       },
     },
     isOwnOnSharedSlug: true,
+    before: 'webhookRespond',
   }),
 };
+
+export const holdTrigger = triggerPart({ name: 'hold', fields });
