@@ -12,7 +12,7 @@ import { metricParts } from '../features/metrics.ts';
 import type { Joined } from '../model/joined.ts';
 
 type Made<Makers> = {
-  [Index in keyof Makers]: Makers[Index] extends (registry: Registry) => infer Part ? Part : never;
+  [Index in keyof Makers]: Makers[Index] extends (...given: never[]) => infer Part ? Part : never;
 };
 
 /** Everything `/metrics` shows. One per app, so that two apps in one process do not share counts. */
@@ -41,8 +41,6 @@ interface KernelMetrics {
   readonly dueSteps: Gauge;
   /** Of those that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
-  /** Taken while their flow starts no runs. */
-  readonly deliveriesHeld: FlowGauge;
   /** Logins on the login page that `succeeded`, and those, there or in a header, that `failed`. */
   readonly logins: Counter<'result'>;
   /** Open event streams. */
@@ -110,8 +108,10 @@ export function createMetrics(): Metrics {
     ready: gaugeIn(registry, { name: 'sluice_ready', help: '1 while /health/ready answers 200, else 0.' }),
     stepsInFlight: gaugeIn(registry, { name: 'sluice_steps_in_flight', help: 'Running steps.' }),
   };
-  const makers: readonly ((registry: Registry) => object)[] = metricParts;
-  return Object.assign(kernel, ...makers.map((make) => make(registry))) as Metrics;
+  const gaugeOfFlows: GaugeOfFlows = (described) =>
+    flowGauge(flows.counted, { ...described, labelNames: ['flow'], registers });
+  const makers: readonly ((registry: Registry, gaugeOfFlows: GaugeOfFlows) => object)[] = metricParts;
+  return Object.assign(kernel, ...makers.map((make) => make(registry, gaugeOfFlows))) as Metrics;
 }
 
 /** A gauge that a part of the service measures. */
@@ -222,12 +222,6 @@ function runMetrics(registers: Registry[], { counted, timed }: Flows) {
       buckets: DURATION_MS_BUCKETS,
       registers,
     }),
-    deliveriesHeld: flowGauge(counted, {
-      name: 'sluice_deliveries_held',
-      help: 'Accepted deliveries whose runs start when their flow is enabled or resumed, by flow.',
-      labelNames: ['flow'],
-      registers,
-    }),
   } as const;
 }
 
@@ -294,6 +288,9 @@ interface FlowGauge {
   /** All that `other` stands for is added up. */
   set(labels: FlowLabels<never>, value: number): void;
 }
+
+/** Makes a gauge of a part whose label is the flow. */
+type GaugeOfFlows = (described: Pick<GaugeConfiguration<never>, 'name' | 'help'>) => FlowGauge;
 
 /** The `flow` of a metric: its id, or `other` for all flows after the first so many that anything happened to. */
 type FlowNames = (flowId: string) => string;
