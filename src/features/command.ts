@@ -12,6 +12,7 @@ import { doctorCommand } from './doctor/command.ts';
 import { evidenceCommand } from './evidence/command.ts';
 import { flowsCommand } from './flows/command.ts';
 import { forwardingCommand } from './forwarding/command.ts';
+import { holdCommand } from './hold/command.ts';
 import { importsCommand } from './imports/command.ts';
 import { inferSchemaCommand } from './infer-schema/command.ts';
 import { keysCommand } from './keys/command.ts';
@@ -35,6 +36,7 @@ export const commandParts: readonly CommandPart[] = [
   deployPart,
   revisionsCommand,
   flowsCommand,
+  holdCommand,
   statusCommand,
   deliveriesCommand,
   runsCommand,

@@ -13,6 +13,7 @@ import { driftPage } from './drift/page.tsx';
 import { evidencePage } from './evidence/page.tsx';
 import { figuresPage } from './figures/page.tsx';
 import { flowsPage } from './flows/page.tsx';
+import { holdPage } from './hold/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
@@ -52,4 +53,5 @@ export const pageParts: readonly PagePart[] = [
   sidePanelPage,
   signalsPage,
   coalescePage,
+  holdPage,
 ];

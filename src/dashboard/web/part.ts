@@ -1,6 +1,7 @@
 import { type ComponentChild, type ComponentType, type FunctionComponent, h } from 'preact';
 import type { Api } from './api-types.ts';
 import type { Column } from './kit/list.tsx';
+import type { Choice } from './kit/overlays.tsx';
 import type { Look } from './looks.ts';
 
 /** A part of the page: a screen of the kernel, or what a feature adds. `features/page.ts` lists the parts. */
@@ -14,6 +15,7 @@ export interface PagePart {
   readonly flowViews?: readonly FlowView[];
   /** Further columns of the list of flows. */
   readonly useFlowColumns?: () => readonly Column<Api['Flow']>[];
+  readonly whileClosed?: WhileClosed;
   /** What its operations are called in the activity. */
   readonly actions?: Readonly<Record<string, string>>;
 }
@@ -38,6 +40,14 @@ interface Place {
   readonly isOfService?: boolean;
 }
 
+/** What may become of deliveries to a flow that is closed. Of one part alone. */
+interface WhileClosed {
+  /** Undefined where there is nothing to choose. The flow starts runs again by what is named. */
+  choice(triggers: Api['Flow']['triggers'], until: 'enable' | 'resume'): Choice | undefined;
+  /** What the service is told of the choice. */
+  said(chosen: string | undefined): object;
+}
+
 /** Where parts show something on the screens of others, and what they are given there. */
 interface Slots {
   /** Over every screen. */
@@ -60,6 +70,8 @@ interface Slots {
   readonly flowsTools: object;
   readonly flowBadges: { readonly flow: Api['Flow'] };
   readonly flowTools: { readonly flow: Api['Flow'] };
+  /** Among what an operator may do with a flow. */
+  readonly flowActions: { readonly flow: Api['Flow']; readonly refresh: () => void };
   readonly flowRuns: { readonly flowId: string };
   /** Below the name of a trigger, on the page of its flow. */
   readonly trigger: { readonly trigger: Api['Flow']['triggers'][number] };
@@ -105,6 +117,8 @@ export function allPlaces(): readonly Place[] {
 export function allFlowViews(): readonly FlowView[] {
   return parts.flatMap(({ flowViews = [] }) => flowViews);
 }
+
+export const whileClosed = (): WhileClosed | undefined => parts.flatMap((part) => part.whileClosed ?? [])[0];
 
 export const useFlowColumns = () => parts.flatMap((part) => part.useFlowColumns?.() ?? []);
 

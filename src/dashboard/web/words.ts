@@ -18,7 +18,6 @@ export const words = {
   settingsOf,
   signatureOf,
   sentence,
-  stoppedDeliveries,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
@@ -142,7 +141,6 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   deployFlows: 'Deploy flows together',
   restoreRevision: 'Restore a revision',
   deleteFlow: 'Delete a flow',
-  discardHeld: 'Discard held deliveries',
   reloadFlows: 'Reload the folder of manifests',
   enableFlow: 'Enable a flow',
   disableFlow: 'Disable a flow',
@@ -360,19 +358,4 @@ function spelledOut(name: string): string {
 
 function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined;
-}
-
-/** What may become of deliveries to a flow while it starts no runs; undefined where it has no webhook. A drain holds them. */
-function stoppedDeliveries(triggers: Api['Flow']['triggers'], start: 'enable' | 'resume') {
-  const webhooks = triggers.filter(({ type }) => type === 'webhook');
-  const holding = webhooks.filter(({ holdsDeliveries }) => holdsDeliveries === true).map(({ key }) => key);
-  if (webhooks.length === 0) return undefined;
-  const isMixed = holding.length > 0 && holding.length < webhooks.length;
-  const options = [
-    { value: 'hold', text: `are accepted, and run once you ${start} the flow` },
-    { value: 'refuse', text: 'are refused with 403' },
-    ...(isMixed ? [{ value: 'triggers', text: `are held for ${holding.join(', ')}, and refused for the others` }] : []),
-  ];
-  const asSaid = isMixed ? 'triggers' : holding.length > 0 ? 'hold' : 'refuse';
-  return { label: 'Deliveries meanwhile', options, value: start === 'resume' ? 'hold' : asSaid };
 }

@@ -3,7 +3,6 @@ import { CommandError, printJson, reporting, withService } from '../../commands/
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, findFlow, listFlows, type ServiceOptions } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
-import { isoTimeOf, time } from '../../commands/time.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { makeDrain } from './drain-command.ts';
 import { switchCommands } from './switch-commands.ts';
@@ -16,11 +15,6 @@ interface DeleteOptions extends ServiceOptions {
   readonly reason?: string;
 }
 
-interface DiscardOptions extends ServiceOptions {
-  readonly reason: string;
-  readonly before?: number;
-}
-
 /** The flows of a running service. */
 function makeFlows(): Command {
   const list = new Command('list')
@@ -30,18 +24,9 @@ function makeFlows(): Command {
     .description('Delete a flow: its schedules end, its slugs are free, and its runs in flight finish')
     .argument('<flow>', 'id or name of the flow')
     .option('--reason <text>', 'why; kept in the activity');
-  const discard = new Command('discard-held')
-    .description('Discard held deliveries of a flow: their runs never start')
-    .argument('<flow>', 'id or name of the flow')
-    .requiredOption('--reason <text>', 'why; kept in the activity and with the deliveries')
-    .option(
-      '--before <time>',
-      'only deliveries that were held before this time: 02:00, 30m, 2h, 3d, or ISO 8601',
-      time,
-    );
   return new Command('flows')
     .helpGroup(HELP.flows)
-    .description('List or delete the flows of a running service, or discard what one holds')
+    .description('List or delete the flows of a running service')
     .addCommand(withService(list).action(reporting(listAll)))
     .addCommand(
       withService(remove)
@@ -51,8 +36,7 @@ function makeFlows(): Command {
             'manifest of the folder of the service has it, other flows start it, or deliveries of it are held.',
         )
         .action(reporting(deleteFlow)),
-    )
-    .addCommand(withService(discard).action(reporting(discardHeld)));
+    );
 }
 
 async function listAll(options: ListOptions): Promise<void> {
@@ -92,17 +76,6 @@ async function deleteFlow(name: string, { reason, ...options }: DeleteOptions): 
   if (typeof runsInFlight !== 'number') throw new CommandError('The answer is not that of a Sluice service');
   const going = runsInFlight === 0 ? '' : `; ${runsInFlight} of its runs are in flight and finish`;
   print(`${flow.name} (${flow.id}) is deleted${going}\n`);
-}
-
-async function discardHeld(name: string, { reason, before, ...options }: DiscardOptions): Promise<void> {
-  const client = await clientOf(options);
-  const flow = await findFlow(client, name);
-  const path = `/flows/api/flows/${flow.id}/held/discard`;
-  const body = JSON.stringify({ reason, before: isoTimeOf(before) });
-  const { body: answer } = await client.ask({ method: 'POST', path, body });
-  const { message, left } = answer as { readonly message?: unknown; readonly left?: unknown };
-  if (typeof message !== 'string') throw new CommandError('The answer is not that of a Sluice service');
-  print(`${flow.name}: ${message}; ${left} left\n`);
 }
 
 export const flowsCommand: CommandPart = { name: 'flows', commands: [makeDrain, ...switchCommands, makeFlows] };

@@ -9,9 +9,9 @@ import { confirm, FormDialog, toast, type Why } from '../../dashboard/web/kit/ov
 import { Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
+import { whileClosed } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { words } from '../../dashboard/web/words.ts';
 
 /** Asks, and then lets the runs of a flow run out. */
 export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
@@ -19,16 +19,16 @@ export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: (
     title: `Drain ${name}?`,
     body: <p>Its triggers start no runs until you resume it. Runs in flight continue.</p>,
     action: 'Drain',
-    choice: words.stoppedDeliveries(triggers, 'resume'),
+    choice: whileClosed()?.choice(triggers, 'resume'),
   });
   if (answer === undefined) return;
   await act(id, 'drain', closing(answer));
   refresh();
 }
 
-/** What is told to the service when a flow is closed; nothing of its deliveries where its triggers say. */
+/** What is told to the service when a flow is closed. */
 export function closing({ why, choice }: NonNullable<Awaited<ReturnType<typeof confirm>>>): object {
-  return choice === 'hold' || choice === 'refuse' ? { ...why, hold: choice === 'hold' } : why;
+  return { ...why, ...whileClosed()?.said(choice) };
 }
 
 /** How far a drain is, and the way out of it. */
@@ -183,37 +183,4 @@ function startRun(
     method: 'POST',
     ...(isEmpty ? {} : { rawBody: text, headers: { 'content-type': 'application/json' } }),
   });
-}
-
-interface DiscardProps {
-  readonly flow: Api['Flow'];
-  readonly onClose: () => void;
-  readonly onDone: () => void;
-}
-
-/** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
-export function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DiscardProps) {
-  const discard = async (why: Why) => {
-    try {
-      const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, { method: 'POST', body: why });
-      toast('good', `${message}.`);
-      onDone();
-      onClose();
-    } catch (error) {
-      toast('bad', messageOf(error));
-    }
-  };
-  return (
-    <FormDialog
-      title={`Discard what ${name} holds?`}
-      close="Keep them"
-      action="Discard"
-      isDangerous
-      reason="required"
-      send={discard}
-      onClose={onClose}
-    >
-      <p>{`The runs of ${format.counted(held, 'accepted delivery', 'accepted deliveries')} never start. You cannot undo this.`}</p>
-    </FormDialog>
-  );
 }

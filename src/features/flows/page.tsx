@@ -11,15 +11,14 @@ import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
 import { Icon, ModePill, Pill, RunPill, RunWhy } from '../../dashboard/web/kit/pill.tsx';
 import { Duration, Time } from '../../dashboard/web/kit/time.tsx';
 import type { Look } from '../../dashboard/web/looks.ts';
-import { allFlowViews, type FlowView, type PagePart, shownAt } from '../../dashboard/web/part.ts';
+import { allFlowViews, type FlowView, type PagePart, shownAt, whileClosed } from '../../dashboard/web/part.ts';
 import { type Resource, useResource } from '../../dashboard/web/resource.ts';
 import { navigate, useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { words } from '../../dashboard/web/words.ts';
 import { RevisionsPanel } from '../revisions/revisions-panel.tsx';
 import { FlowGraph } from '../runs/page/flow-graph.tsx';
 import type { Graph } from '../runs/page/graph.ts';
-import { closing, DiscardDialog, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
+import { closing, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill, FlowsPage } from './flows-page.tsx';
 
 /** One flow: its graph, how it is started, what its gates do, and what it did last. */
@@ -67,7 +66,6 @@ function Actions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => vo
 
 function OperateActions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [isStarting, setStarting] = useState(false);
-  const [isDiscarding, setDiscarding] = useState(false);
   const { isEnabled, drainingSince } = flow;
   const canStart = isEnabled && drainingSince === null;
   return (
@@ -82,11 +80,7 @@ function OperateActions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: (
         <Icon name="off" />
         {isEnabled ? 'Disable…' : 'Enable'}
       </button>
-      {flow.held === 0 ? null : (
-        <button type="button" class="button" onClick={() => setDiscarding(true)}>
-          Discard held…
-        </button>
-      )}
+      {shownAt('flowActions', { flow, refresh })}
       <button
         type="button"
         class="button primary"
@@ -98,7 +92,6 @@ function OperateActions({ flow, refresh }: { flow: Api['FlowDetail']; refresh: (
         Start a run…
       </button>
       {isStarting ? <StartDialog flow={flow} onClose={() => setStarting(false)} /> : null}
-      {isDiscarding ? <DiscardDialog flow={flow} onClose={() => setDiscarding(false)} onDone={refresh} /> : null}
     </>
   );
 }
@@ -110,7 +103,7 @@ async function switchFlow({ id, name, isEnabled, triggers }: Api['Flow'], refres
         body: <p>Its triggers start no runs until you enable it. Runs in flight continue.</p>,
         action: 'Disable',
         isDangerous: true,
-        choice: words.stoppedDeliveries(triggers, 'enable'),
+        choice: whileClosed()?.choice(triggers, 'enable'),
       })
     : { why: {}, choice: undefined };
   if (answer === undefined) return;

@@ -5,7 +5,7 @@ import { HELP } from '../../commands/part.ts';
 import { clientOf, findFlow, type ServedFlow, type ServiceOptions } from '../../commands/service-client.ts';
 import { print } from '../../telemetry/terminal.ts';
 
-interface SwitchOptions extends ServiceOptions {
+export interface SwitchOptions extends ServiceOptions {
   /** False with `--no-hold`. */
   readonly hold?: boolean;
   readonly reason?: string;
@@ -21,13 +21,6 @@ const EXIT_CODES =
   '\nExits with 0 if it is done, also if it was before, with 1 if the service refused it, with 2 if there is no such flow or\n' +
   'the service did not answer.';
 
-function holdCommand(): Command {
-  const command = flowCommand('hold', 'Disable a flow and hold its deliveries: they are accepted, and run later');
-  return command.action(
-    reporting(endingRefusals((name: string, options: SwitchOptions) => disable(name, { ...options, hold: true }))),
-  );
-}
-
 function disableCommand(): Command {
   return flowCommand('disable', 'Stop a flow from starting runs; its runs in flight continue')
     .option('--hold', 'accept deliveries meanwhile, and start their runs when the flow is enabled')
@@ -41,7 +34,7 @@ function enableCommand(): Command {
   );
 }
 
-function flowCommand(name: string, description: string): Command {
+export function flowCommand(name: string, description: string): Command {
   const command = new Command(name)
     .helpGroup(HELP.flows)
     .description(description)
@@ -51,7 +44,7 @@ function flowCommand(name: string, description: string): Command {
   return withService(command).addHelpText('after', EXIT_CODES);
 }
 
-async function disable(name: string, { hold, reason, json, ...options }: SwitchOptions): Promise<void> {
+export async function disable(name: string, { hold, reason, json, ...options }: SwitchOptions): Promise<void> {
   const client = await clientOf(options);
   const { id } = await findFlow(client, name);
   const path = `/flows/api/flows/${id}/disable`;
@@ -80,4 +73,4 @@ async function enable(name: string, { reason, json, ...options }: SwitchOptions)
   print(`${flow.name} (${id}) is enabled${release}${drain}\n`);
 }
 
-export const switchCommands = [holdCommand, disableCommand, enableCommand];
+export const switchCommands = [disableCommand, enableCommand];

@@ -148,7 +148,7 @@ interface Question {
   readonly choice?: Choice | undefined;
 }
 
-interface Choice {
+export interface Choice {
   readonly label: string;
   readonly options: readonly { readonly value: string; readonly text: string }[];
   readonly value: string;
