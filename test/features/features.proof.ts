@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { createWorkspace, GITHUB_SECRET, getJson, githubManifest, startService } from '../e2e/service.ts';
+import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, startService } from '../e2e/service.ts';
 import { sign } from '../oracles/octokit.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -35,6 +35,19 @@ const ROUTES: Readonly<Record<string, string>> = {
   keys: '/flows/api/keys',
   replicas: '/flows/api/replicas',
   schedules: '/flows/api/schedules',
+};
+
+/** What else differs without a feature, at a service whose flow has taken a delivery. */
+const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>) => Promise<void>>> = {
+  async hold(url, send) {
+    const flow = `${url}/flows/api/flows/${FLOW_ID}`;
+    const closed = await fetch(`${flow}/disable`, { method: 'POST', body: '{"hold":true}' });
+    expect(await closed.json()).toMatchObject({ isEnabled: false, held: 0, triggers: [{ holdsDeliveries: false }] });
+    expect((await send()).status).toBe(403);
+    expect((await fetch(`${flow}/held/discard`, { method: 'POST', body: '{"reason":"moved"}' })).status).toBe(404);
+    await fetch(`${flow}/enable`, { method: 'POST' });
+    expect((await send()).status).toBe(200);
+  },
 };
 
 const needsOf = (name: string): readonly string[] =>
@@ -118,10 +131,14 @@ test.each(sample)('without %s all else is built, and a signed delivery starts it
   const { url, stop } = await startService(workspace, {}, tree);
   onTestFinished(() => void stop('SIGKILL'));
   const body = '{"ref":"refs/heads/main"}';
-  const headers = { 'x-hub-signature-256': await sign(GITHUB_SECRET, body), 'x-github-delivery': 'one' };
-  const { status } = await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body });
-  expect(status).toBe(200);
+  const signature = await sign(GITHUB_SECRET, body);
+  const send = (id: string) => {
+    const headers = { 'x-hub-signature-256': signature, 'x-github-delivery': id };
+    return fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers, body });
+  };
+  expect((await send('one')).status).toBe(200);
   expect(await getJson(`${url}/flows/api/webhooks/recent`)).toMatchObject([{ statusCode: 200, violations: [] }]);
   const route = ROUTES[name];
   if (route !== undefined) expect((await fetch(url + route)).status).toBe(404);
+  await ELSE[name]?.(url, () => send('two'));
 });
