@@ -1,10 +1,10 @@
 import { uuidOf } from '../uuids.ts';
 import { type CountedRun, countRunEnd, countRunReopened } from './counts.ts';
-import type { Ask, Asks } from './decision.ts';
+import type { Asks } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { loopReads, loopWrites } from './loop-rows.ts';
 import { insertRun } from './new-runs.ts';
-import { type Port, sql } from './port.ts';
+import { fixed, type Port, sql } from './port.ts';
 import type { FoundRun, RunReads, RunRows, RunWrites } from './rows.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
 import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
@@ -37,14 +37,9 @@ function makeRunRows(port: Port): RunRows {
   };
 }
 
-// A transaction that changes steps of a run first locks the row of the run, and then the steps: this order prevents
-// deadlocks.
-function lockRun(port: Port, runId: string | null): Ask<FoundRun | undefined> {
-  return port.get(sql`
-    SELECT status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt",
-      timeout_at AS "timeoutAt", cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
-    FROM sluice.runs WHERE id = ${runId} FOR UPDATE`);
-}
+const runFields =
+  fixed(`r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType", r.started_at AS "startedAt",
+  r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt", r.timed_out_at AS "timedOutAt"`);
 
 type Read = 'findHeld' | 'findRun' | 'hasLease' | 'listOverdueRuns' | 'reopenRun';
 
@@ -52,15 +47,17 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
   return {
     *findHeld({ runId, stepKey, token }) {
       const id = uuidOf(runId);
-      // Asked together, and not as a join: the second sees what the first has waited for.
-      const asked = lockRun(port, id);
-      const step = yield* port.get<{ attempt: number }>(sql`
-        SELECT attempt_count AS attempt FROM sluice.steps
-        WHERE run_id = ${id} AND step_key = ${stepKey} AND lease_token = ${token} FOR UPDATE`);
-      const run = yield* asked;
-      return run === undefined || step === undefined ? undefined : { attempt: step.attempt, run };
+      // A transaction that changes steps of a run first locks the row of the run, and then the steps: this order prevents
+      // deadlocks. And what follows sees what this has waited for.
+      port.later(sql`SELECT 1 FROM sluice.runs WHERE id = ${id} FOR UPDATE`);
+      const found = yield* port.get<FoundRun & { attempt: number }>(sql`
+        SELECT s.attempt_count AS attempt, ${runFields} FROM sluice.steps AS s CROSS JOIN sluice.runs AS r
+        WHERE s.run_id = /*sqlite: + */${id} AND s.step_key = /*sqlite: + */${stepKey} AND s.lease_token = /*sqlite: + */${token} AND r.id = s.run_id FOR UPDATE OF s`);
+      if (found === undefined) return undefined;
+      const { attempt, ...run } = found;
+      return { attempt, run };
     },
-    findRun: (runId) => lockRun(port, uuidOf(runId)),
+    findRun: (runId) => port.get(sql`SELECT ${runFields} FROM sluice.runs AS r WHERE id = ${uuidOf(runId)} FOR UPDATE`),
     *hasLease(runId) {
       const leased = yield* port.get(
         sql`SELECT 1 AS found FROM sluice.steps WHERE run_id = ${runId} AND lease_token IS NOT NULL LIMIT 1`,

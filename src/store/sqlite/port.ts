@@ -107,7 +107,7 @@ const NO_LOCK: Prepared = {
 };
 
 function prepareText(db: Database, text: string): Prepared {
-  if (/^\s*SELECT pg_advisory_/.test(text)) return NO_LOCK;
+  if (/^\s*SELECT (?:pg_advisory_|1 FROM [\w.]+ WHERE id = \? FOR UPDATE$)/.test(text)) return NO_LOCK;
   const statement = db.prepare<unknown[], Row>(toSqlite(text));
   const deletes = { deletesCounts: deletesCounts(text) };
   if (!statement.reader) return { statement, booleans: [], ...deletes };
