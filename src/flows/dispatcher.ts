@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { RUN_FLOW_KEY } from '../model/manifest.ts';
 import { holderOf } from '../model/runtime-keys.ts';
@@ -97,7 +97,7 @@ class StepDispatcher implements Dispatcher {
    */
   #waiting = { since: 0, isKept: false };
   /** Names the leases of this process, and no others: those of an earlier one may still be stored. */
-  readonly #name = randomUUID();
+  readonly #name = randomBytes(9).toString('base64url');
   #leasesGiven = 0;
   /** Resolves when the next turn of the event loop begins; undefined where nothing waits for it. */
   #nextTurn: Promise<void> | undefined;

@@ -48,7 +48,7 @@ export function holderOf(owner: string, call: string): string {
   return `${owner}~${call}`;
 }
 
-/** The owner of a lease. */
+/** The owner of a lease, by its token or its holder. */
 export function ownerOf(token: string): string {
   const holder = token.slice(token.lastIndexOf('/') + 1);
   return holder.slice(0, holder.indexOf('~'));
@@ -59,11 +59,11 @@ export function tokenOf(runId: string, stepKey: string, holder: string): string 
   return `${runId}/${stepKey}/${holder}`;
 }
 
-/** The step that a token leases. */
-export function leasedStep(token: string): { readonly runId: string; readonly stepKey: string } {
+/** The step that a token leases, and the holder, which is all that its row has to say of it. */
+export function leasedStep(token: string): Readonly<Record<'runId' | 'stepKey' | 'holder', string>> {
   const start = token.indexOf('/');
   const end = token.lastIndexOf('/');
-  return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end) };
+  return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end), holder: token.slice(end + 1) };
 }
 
 /** A step of a graph, as a manifest has it or prepared; a loop has a graph of its own. */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { DeliveryRecord, DeliveryShare, GateResult } from '../model/delivery.ts';
-import { ownerOf, tokenOf } from '../model/runtime-keys.ts';
+import { ownerOf } from '../model/runtime-keys.ts';
 import type { Acceptance, BirthLease, NewRun } from './store.ts';
 import { columnsOf, type FieldOf } from './tables.ts';
 
@@ -144,17 +144,17 @@ type StepRow = Readonly<Record<(typeof STEP_COLUMNS)[number], Value>>;
 /** With a lease, as many steps as it says are leased to its holder instead of due. */
 export function stepRows(run: NewRun, lease: BirthLease | undefined): StepRow[] {
   return run.steps.map(({ stepKey, stepType, dueAt }, index) => {
-    const token = lease === undefined || index >= lease.limit ? null : tokenOf(run.id, stepKey, lease.holder);
+    const holder = lease === undefined || index >= lease.limit ? null : lease.holder;
     return {
       run_id: run.id,
       flow_id: run.flowId,
       step_key: stepKey,
       step_type: stepType,
-      status: token === null ? 'Pending' : 'Running',
-      due_at: token === null || lease === undefined ? dueAt : lease.leasedUntil,
-      lease_token: token,
-      lease_owner: token === null ? null : ownerOf(token),
-      started_at: token === null ? null : dueAt,
+      status: holder === null ? 'Pending' : 'Running',
+      due_at: holder === null || lease === undefined ? dueAt : lease.leasedUntil,
+      lease_token: holder,
+      lease_owner: holder === null ? null : ownerOf(holder),
+      started_at: holder === null ? null : dueAt,
     };
   });
 }

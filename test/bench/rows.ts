@@ -44,7 +44,7 @@ const RESTART_FRAMES = (16 * 1024 * 1024) / PAGE_BYTES;
 const [WAL_HEADER, FRAME_HEADER] = [32, 24];
 const FRAME = FRAME_HEADER + PAGE_BYTES;
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
-const holder = holderOf(SOLE_OWNER, randomUUID());
+const holder = holderOf(SOLE_OWNER, `${randomBytes(9).toString('base64url')}-1000`);
 let now = Date.now();
 const newId = createIdSource(() => now);
 

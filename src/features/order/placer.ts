@@ -121,7 +121,7 @@ function* begin(
   if (timeoutAt !== limit) rows.setDeadline(runId, timeoutAt);
   if (isNew) {
     for (const { stepKey, stepType } of entry.steps) {
-      rows.insertNext({ runId, flowId, stepKey, stepType, status: 'Pending', dueAt, token: null, startedAt: null });
+      rows.insertNext({ runId, flowId, stepKey, stepType, status: 'Pending', dueAt, holder: null, startedAt: null });
     }
   } else rows.makeDue(runId, at);
   return { runId, flowId, timeoutAt };

@@ -2,7 +2,7 @@ import type { Json } from '../../model/json.ts';
 import type { RunStatus, StepStatus } from '../../model/manifest.ts';
 import { isAlone, isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration, tokenOf } from '../../model/runtime-keys.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { chunksOf, loopEnd } from './loops.ts';
@@ -193,11 +193,10 @@ function* startStep(
   const step = { runId, flowId, stepKey, stepType };
   progress.dispatched.push(stepKey);
   if (lease === undefined || leased.length >= lease.limit) {
-    rows.insertNext({ ...step, status: 'Pending', dueAt: at, token: null, startedAt: null });
+    rows.insertNext({ ...step, status: 'Pending', dueAt: at, holder: null, startedAt: null });
     return;
   }
-  const token = tokenOf(runId, stepKey, lease.holder);
-  rows.insertNext({ ...step, status: 'Running', dueAt: lease.leasedUntil, token, startedAt: at });
+  rows.insertNext({ ...step, status: 'Running', dueAt: lease.leasedUntil, holder: lease.holder, startedAt: at });
   const { iteration } = parseRuntimeKey(stepKey);
   const loop = iteration && { item: yield* itemOf(progress, iteration), index: iteration.index };
   leased.push({ stepKey, stepType, loop });

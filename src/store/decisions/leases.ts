@@ -14,18 +14,22 @@ const running = fixed(`(${RUNNING}) AS running /*sqlite: CROSS */ JOIN sluice.st
 function leasesOf(leases: readonly { token: string; dueAt?: number; startedAt?: number }[]): Rows {
   return new Rows(
     leases.map(({ token, dueAt = null, startedAt = null }) => {
-      const { runId, stepKey } = leasedStep(token);
-      return { run_id: uuidOf(runId), step_key: stepKey, token, due_at: dueAt, started_at: startedAt };
+      const { runId, stepKey, holder } = leasedStep(token);
+      return { run_id: uuidOf(runId), step_key: stepKey, holder, due_at: dueAt, started_at: startedAt };
     }),
   );
 }
 
-const asLeases = fixed('AS given (run_id uuid, step_key text, token text, due_at bigint, started_at bigint)');
+const asLeases = fixed('AS given (run_id uuid, step_key text, holder text, due_at bigint, started_at bigint)');
 // Leases of one call are locked in the order of their addresses, so that two calls that share some do not block each
 // other for good.
 const held = fixed(`${asLeases.text}
-  JOIN sluice.steps AS s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.token`);
+  JOIN sluice.steps AS s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.holder`);
 const inOrder = fixed('ORDER BY s.run_id, s.step_key FOR UPDATE OF s');
+
+/** As `tokenOf` makes it: a row keeps the holder alone. */
+export const TOKEN = "steps.run_id || '/' || steps.step_key || '/' || steps.lease_token AS token";
+const token = fixed(TOKEN);
 
 // A step without a written attempt did not begin, and is as it was before its lease.
 const asBefore = fixed(`
@@ -37,10 +41,10 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
     access: 'write',
     changes: null,
     *decide(port, { token, input, inputsRevision }) {
-      const { runId, stepKey } = leasedStep(token);
+      const { runId, stepKey, holder } = leasedStep(token);
       yield* port.run(sql`
         UPDATE sluice.steps SET input = ${input}, inputs_revision = ${inputsRevision}
-        WHERE run_id = ${uuidOf(runId)} AND step_key = ${stepKey} AND lease_token = ${token}`);
+        WHERE run_id = ${uuidOf(runId)} AND step_key = ${stepKey} AND lease_token = ${holder}`);
     },
   },
   renewLeases: {
@@ -51,8 +55,8 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
       const renewed = yield* port.all<{ token: string }>(sql`
         WITH held AS (SELECT s.run_id, s.step_key FROM jsonb_to_recordset(${leases}) ${held} ${inOrder})
         UPDATE sluice.steps SET due_at = ${leasedUntil} FROM held
-        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING lease_token AS token`);
-      const isRenewed = new Set(renewed.map(({ token }) => token));
+        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${token}`);
+      const isRenewed = new Set(renewed.map((row) => row.token));
       return tokens.filter((token) => !isRenewed.has(token));
     },
   },
@@ -81,9 +85,9 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
           FROM jsonb_to_recordset(${leasesOf(attempts)}) ${held} AND s.attempt_count = 0 ${inOrder}
         )
         UPDATE sluice.steps SET attempt_count = 1, started_at = held.begun_at FROM held
-        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING lease_token AS token`);
+        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${token}`);
       const given = new Map(attempts.map((attempt) => [attempt.token, attempt]));
-      const rows = leasesOf(begun.flatMap(({ token }) => given.get(token) ?? []));
+      const rows = leasesOf(begun.flatMap((row) => given.get(row.token) ?? []));
       yield* port.run(sql`
         INSERT INTO sluice.attempts (run_id, step_key, attempt, status, due_at, started_at)
         SELECT run_id, step_key, 1, 'Running', due_at, started_at FROM jsonb_to_recordset(${rows}) ${asLeases}`);
@@ -94,8 +98,8 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
     changes: null,
     *decide(port, { owner, now }) {
       port.later(sql`DELETE FROM sluice.host_places WHERE owner = ${owner}`);
-      const leased = yield* port.all<StepAddress & { token: string }>(sql`
-        SELECT s.run_id AS "runId", s.step_key AS "stepKey", lease_token AS token FROM ${running}
+      const leased = yield* port.all<StepAddress & { holder: string }>(sql`
+        SELECT s.run_id AS "runId", s.step_key AS "stepKey", lease_token AS holder FROM ${running}
         WHERE status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL
           AND coalesce(lease_owner, ${owner}) = ${owner}
         ORDER BY s.run_id, s.step_key FOR UPDATE OF s`);
@@ -109,7 +113,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
         UPDATE sluice.steps SET due_at = ${now} FROM returned
         WHERE steps.run_id = returned.run_id AND steps.step_key = returned.step_key`);
       // A process that has the database for itself need not name the owner of a lease.
-      const own = leased.filter(({ token }) => ownerOf(token) === owner);
+      const own = leased.filter(({ holder }) => ownerOf(holder) === owner);
       if (own.length === 0) return 0;
       // Where no attempt is written it is unknown whether the step had begun, and nothing is counted. Of several steps it
       // is unknown which one took the process down, so none is blamed.

@@ -240,7 +240,7 @@ interface NextStep extends StepAddress {
   /** Pending and due at `dueAt`; or Running under a lease that ends then, without a written attempt. */
   readonly status: 'Pending' | 'Running';
   readonly dueAt: number;
-  readonly token: string | null;
+  readonly holder: string | null;
   readonly startedAt: number | null;
 }
 

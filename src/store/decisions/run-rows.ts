@@ -1,3 +1,4 @@
+import { leasedStep } from '../../model/runtime-keys.ts';
 import { uuidOf } from '../uuids.ts';
 import { type CountedRun, countRunEnd, countRunReopened } from './counts.ts';
 import type { Asks } from './decision.ts';
@@ -52,10 +53,8 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
       port.later(sql`SELECT 1 FROM sluice.runs WHERE id = ${id} FOR UPDATE`);
       const found = yield* port.get<FoundRun & { attempt: number }>(sql`
         SELECT s.attempt_count AS attempt, ${runFields} FROM sluice.steps AS s CROSS JOIN sluice.runs AS r
-        WHERE s.run_id = /*sqlite: + */${id} AND s.step_key = /*sqlite: + */${stepKey} AND s.lease_token = /*sqlite: + */${token} AND r.id = s.run_id FOR UPDATE OF s`);
-      if (found === undefined) return undefined;
-      const { attempt, ...run } = found;
-      return { attempt, run };
+        WHERE s.run_id = /*sqlite: + */${id} AND s.step_key = /*sqlite: + */${stepKey} AND s.lease_token = /*sqlite: + */${leasedStep(token).holder} AND r.id = s.run_id FOR UPDATE OF s`);
+      return found && { attempt: found.attempt, run: found };
     },
     findRun: (runId) => port.get(sql`SELECT ${runFields} FROM sluice.runs AS r WHERE id = ${uuidOf(runId)} FOR UPDATE`),
     *hasLease(runId) {

@@ -68,15 +68,15 @@ export function outcomeWrites({ later }: Port): Pick<RunWrites, OutcomeWrite> {
       later(sql`
         UPDATE sluice.steps SET evaluation_trace = ${toJson(trace)} WHERE run_id = ${runId} AND step_key = ${stepKey}`),
     beginAttempt({ token, dueAt, startedAt }) {
-      const { runId, stepKey } = leasedStep(token);
+      const { runId, stepKey, holder } = leasedStep(token);
       // The attempt first, while the step still says that none is written.
       later(sql`
         INSERT INTO sluice.attempts (run_id, step_key, attempt, status, due_at, started_at)
         SELECT run_id, step_key, 1, 'Running', ${dueAt}::bigint, ${startedAt}::bigint FROM sluice.steps
-        WHERE run_id = ${runId} AND step_key = ${stepKey} AND lease_token = ${token} AND attempt_count = 0 FOR UPDATE`);
+        WHERE run_id = ${runId} AND step_key = ${stepKey} AND lease_token = ${holder} AND attempt_count = 0 FOR UPDATE`);
       later(sql`
         UPDATE sluice.steps SET attempt_count = 1, started_at = ${startedAt}
-        WHERE run_id = ${runId} AND step_key = ${stepKey} AND lease_token = ${token} AND attempt_count = 0`);
+        WHERE run_id = ${runId} AND step_key = ${stepKey} AND lease_token = ${holder} AND attempt_count = 0`);
     },
     endAttempt: ({ runId, stepKey, written, dueAt, startedAt, status, at, retryAt, uncounted, needsRow, ...ended }) => {
       const { inputsRevision } = ended;
@@ -138,12 +138,12 @@ type PlanWrite = 'makeDue' | 'insertNext' | 'insertSkipped' | 'retryStep' | 'for
 /** What a plan, a retry or a stop does to the steps of a run. */
 export function planWrites({ later }: Port): Pick<RunWrites, PlanWrite> {
   return {
-    insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, token, startedAt }) =>
+    insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, holder, startedAt }) =>
       later(sql`
         INSERT INTO sluice.steps (
           run_id, flow_id, step_key, step_type, status, due_at, lease_token, lease_owner, started_at
-        ) VALUES (${runId}, ${flowId}, ${stepKey}, ${stepType}, ${status}, ${dueAt}, ${token},
-          ${token && ownerOf(token)}, ${startedAt})`),
+        ) VALUES (${runId}, ${flowId}, ${stepKey}, ${stepType}, ${status}, ${dueAt}, ${holder},
+          ${holder && ownerOf(holder)}, ${startedAt})`),
     insertSkipped: ({ runId, stepKey, stepType, reason, at }) =>
       later(sql`
         INSERT INTO sluice.steps (run_id, step_key, step_type, status, skip_reason, completed_at)
@@ -195,7 +195,7 @@ export function leaseWrites({ later }: Port): Pick<RunWrites, LeaseWrite> {
         WHERE run_id = ${runId} AND step_key = ${stepKey} AND attempt = ${attempt}`),
     leaseStep: ({ token, attempt, interruptions, loneDeaths, startedAt, runId, stepKey }, leasedUntil) =>
       later(sql`
-        UPDATE sluice.steps SET status = 'Running', lease_token = ${token}, lease_owner = ${ownerOf(token)},
+        UPDATE sluice.steps SET status = 'Running', lease_token = ${leasedStep(token).holder}, lease_owner = ${ownerOf(token)},
           due_at = ${leasedUntil}, attempt_count = ${attempt}, interruptions = ${interruptions},
           lone_deaths = ${loneDeaths}, signal_name = NULL, limit_at = NULL, started_at = coalesce(started_at, ${startedAt})
         WHERE run_id = ${runId} AND step_key = ${stepKey}`),

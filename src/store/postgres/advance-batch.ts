@@ -1,5 +1,5 @@
 import type { StepStatus } from '../../model/manifest.ts';
-import { ownerOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { leasedStep, ownerOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { type Count, countRunEnd } from '../decisions/counts.ts';
 import { type Answers, asking, decide } from '../decisions/decision.ts';
 import { advance } from '../decisions/follow.ts';
@@ -67,7 +67,7 @@ interface KnownRun extends FoundRun {
   readonly pinned: RunnableRevision | undefined;
   readonly states: Map<string, StepStatus>;
   /** Numbers of the written attempts of steps whose leases are held, by their keys. */
-  readonly held: Map<string, { readonly token: string; readonly attempt: number }>;
+  readonly held: Map<string, { readonly holder: string; readonly attempt: number }>;
   /** Whether its outcomes are to be advanced alone. */
   isLeft: boolean;
 }
@@ -81,9 +81,9 @@ const LOCK_RUNS = `
   FROM sluice.runs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE`;
 
 const LOCK_HELD = `
-  SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.attempt_count AS attempt, s.lease_token AS token
-  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (run_id, step_key, token)
-  JOIN sluice.steps s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.token
+  SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.attempt_count AS attempt, s.lease_token AS holder
+  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS given (run_id, step_key, holder)
+  JOIN sluice.steps s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.holder
   ORDER BY s.run_id, s.step_key FOR UPDATE OF s`;
 
 const LIST_STATES = `
@@ -100,9 +100,9 @@ async function readRuns(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownR
   // Statements of one round trip, and not a join: each sees what those before it have waited for.
   const [found, held, states] = await Promise.all([
     sql.all<FoundRun & { id: string }>(LOCK_RUNS, [runIds]),
-    sql.all<{ runId: string; stepKey: string; attempt: number; token: string }>(LOCK_HELD, [
+    sql.all<{ runId: string; stepKey: string; attempt: number; holder: string }>(LOCK_HELD, [
       ...addresses,
-      outcomes.map(({ token }) => token),
+      outcomes.map(({ token }) => leasedStep(token).holder),
     ]),
     sql.all<{ runId: string; stepKey: string; status: StepStatus }>(LIST_STATES, [runIds]),
   ]);
@@ -131,7 +131,8 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findHeld({ runId, stepKey, token }) {
       const run = runs.get(runId);
       const held = run?.held.get(stepKey);
-      return run === undefined || held?.token !== token ? undefined : { attempt: held.attempt, run };
+      const { holder } = leasedStep(token);
+      return run === undefined || held?.holder !== holder ? undefined : { attempt: held.attempt, run };
     },
     revisionOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`) ?? unknown(),
     graphOf: (flowId, revision) => pinned.get(`${flowId}:${revision}`)?.graph ?? unknown(),
@@ -263,8 +264,8 @@ class Writes {
       this.#add('skipped', { ...address, skip_reason: reason, completed_at: at, ...this.#trace });
       this.#reach(runId, stepKey, 'Skipped');
     },
-    insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, token, startedAt }) => {
-      const lease = { lease_token: token, lease_owner: token && ownerOf(token), started_at: startedAt };
+    insertNext: ({ runId, flowId, stepKey, stepType, status, dueAt, holder, startedAt }) => {
+      const lease = { lease_token: holder, lease_owner: holder && ownerOf(holder), started_at: startedAt };
       const step = { run_id: runId, flow_id: flowId, step_key: stepKey, step_type: stepType, status, due_at: dueAt };
       this.#add('inserted', { ...step, ...lease });
       this.#reach(runId, stepKey, status);

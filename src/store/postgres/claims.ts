@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { parseJson } from '../../model/json.ts';
-import { holderOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
+import { holderOf, leasedStep, parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { storable } from '../../model/text.ts';
 import { type ClaimReads, type ClaimWrites, claim, type DueStep } from '../decisions/claim.ts';
 import { asking, decide, decideNow } from '../decisions/decision.ts';
@@ -106,7 +106,7 @@ async function listSignals(sql: Sql, steps: readonly DueStep[]) {
 interface LeaseRow {
   readonly run_id: string;
   readonly step_key: string;
-  readonly token: string;
+  readonly holder: string;
   readonly due_at: number;
   readonly attempt_count: number;
   readonly interruptions: number;
@@ -141,7 +141,7 @@ class LeaseWrites {
       this.#leases.push({
         run_id: runId,
         step_key: stepKey,
-        token,
+        holder: leasedStep(token).holder,
         due_at: leasedUntil,
         attempt_count: attempt,
         interruptions,
@@ -167,10 +167,10 @@ class LeaseWrites {
   send(sql: Sql, owner: string): void {
     sql.later(
       `WITH leased AS (
-        UPDATE sluice.steps s SET status = 'Running', lease_token = g.token, lease_owner = $1, due_at = g.due_at,
+        UPDATE sluice.steps s SET status = 'Running', lease_token = g.holder, lease_owner = $1, due_at = g.due_at,
           attempt_count = g.attempt_count, interruptions = g.interruptions, lone_deaths = g.lone_deaths,
           signal_name = NULL, limit_at = NULL, started_at = coalesce(s.started_at, g.started_at)
-        FROM jsonb_to_recordset($2) AS g (run_id uuid, step_key text, token text, due_at bigint, attempt_count integer,
+        FROM jsonb_to_recordset($2) AS g (run_id uuid, step_key text, holder text, due_at bigint, attempt_count integer,
           interruptions integer, lone_deaths integer, started_at bigint)
         WHERE s.run_id = g.run_id AND s.step_key = g.step_key
       ), interrupted AS (

@@ -1,7 +1,7 @@
 import { StoreUnavailableError } from '../../errors.ts';
 import { type Json, parseJson } from '../../model/json.ts';
 import { decide } from '../decisions/decision.ts';
-import { leaseVerbs, RUNNING } from '../decisions/leases.ts';
+import { leaseVerbs, RUNNING, TOKEN } from '../decisions/leases.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
 import type { DeadReplica, LostLeases, Replica } from '../store.ts';
 import { misfitOf } from './migrate.ts';
@@ -145,9 +145,9 @@ async function keepTime(sql: Sql, time: Given<'keepTime'>): Promise<Answer<'keep
 /** Returns the leases that this process was given and never heard of. */
 async function returnLost(sql: Sql, { leasedBefore, held, at }: LostLeases & { at: number }): Promise<void> {
   const lost = await sql.all<{ token: string }>(
-    `SELECT lease_token AS token FROM sluice.steps
+    `SELECT token FROM (SELECT *, ${TOKEN} FROM sluice.steps) AS leased
     WHERE (run_id, step_key) IN (${RUNNING}) AND status = 'Running' AND lease_owner = $1 AND due_at <= $2
-      AND lease_token <> ALL($3::text[])`,
+      AND token <> ALL($3::text[])`,
     [sql.replica, leasedBefore, held],
   );
   const tokens = lost.map(({ token }) => token);

@@ -2,7 +2,7 @@ import type { Json } from '../../../src/model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../../../src/model/planner.ts';
 import type { StepError } from '../../../src/model/run.ts';
-import { leasedStep } from '../../../src/model/runtime-keys.ts';
+import { leasedStep, tokenOf } from '../../../src/model/runtime-keys.ts';
 import { type Answers, known } from '../../../src/store/decisions/decision.ts';
 import type { Port } from '../../../src/store/decisions/port.ts';
 import type { FoundRun, ItemChunk, LoopRow, RunReads, RunWrites } from '../../../src/store/decisions/rows.ts';
@@ -190,7 +190,8 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
     },
     keepWait: ({ stepKey, wait, dueAt, signalName }) =>
       change(stepKey, { status: 'Pending', dueAt, token: null, wait, signalName }),
-    insertNext: ({ stepKey, status, dueAt, token }) => insert(stepKey, { status, dueAt, token }),
+    insertNext: ({ runId, stepKey, status, dueAt, holder }) =>
+      insert(stepKey, { status, dueAt, token: holder && tokenOf(runId, stepKey, holder) }),
     insertSkipped: ({ stepKey }) => insert(stepKey, { status: 'Skipped', dueAt: null, token: null }),
     endRun(_run, status: RunStatus) {
       if (run.status !== 'Running') throw new Error('The run ends twice.');
