@@ -98,4 +98,38 @@ describe('search keys of runs', () => {
     expect(readRows(path, 'SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 1, last_run: 2048 }]);
     await expectFound(store, [MANY + 1, MANY + 2048, MANY + 2500]);
   });
+
+  describe('of a run that outlives those that came after it', () => {
+    async function outlive(): Promise<{ store: Store; rows: (text: string) => unknown[] }> {
+      const path = newPath();
+      const store = await openStore(path);
+      const { run, ...given } = acceptanceOf(1);
+      await store.accept({ ...given, run: { ...run, id: runOf(1), searchKeys: { order: keyOf(1), event: 'Push' } } });
+      await accept(store, 2, MANY);
+      await purge(store, T0 + 1);
+      const rows = (text: string) => readRows(path, text);
+      expect(rows('SELECT run, name FROM run_key_index')).toEqual([
+        { run: 1, name: 'order' },
+        { run: 1, name: 'event' },
+      ]);
+      expect(rows('SELECT segment FROM run_key_segments')).toEqual([]);
+      return { store, rows };
+    }
+
+    test('are met again when the next segment is made', async () => {
+      const { store, rows } = await outlive();
+      await accept(store, MANY + 1, MANY + 2500);
+      expect(rows('SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 1, last_run: 2048 }]);
+      expect(rows('SELECT 1 FROM run_key_index')).toHaveLength(2 * 2048);
+      await expectFound(store, [1, MANY + 1, MANY + 2047, MANY + 2048, MANY + 2500]);
+    });
+
+    test('leave the index with it before', async () => {
+      const { store, rows } = await outlive();
+      await store.cancelRun({ runId: runOf(1), reason: null, at: T0 });
+      await purge(store, T0 + 1);
+      expect(rows('SELECT 1 FROM runs')).toEqual([]);
+      expect(rows('SELECT 1 FROM run_key_index')).toEqual([]);
+    });
+  });
 });

@@ -21,7 +21,7 @@ function prepareIndex(db: Database): () => number {
     'SELECT coalesce(max(segment), 0) + 1 AS segment, coalesce(max(last_run), 0) AS after FROM run_key_segments',
   );
   const add = db.prepare(`
-    INSERT INTO run_key_index (segment, folded, run, name)
+    INSERT OR IGNORE INTO run_key_index (segment, folded, run, name)
     SELECT ?, k.value ->> 1, i.seq, k.value ->> 0 FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k
     WHERE i.seq > ? AND i.seq <= ? ORDER BY 2, 3, 4`);
   const end = db.prepare('INSERT INTO run_key_segments (segment, last_run) VALUES (?, ?)');
@@ -60,9 +60,9 @@ export function prepareKeyIndexing(db: Database): (calls: number) => Job | undef
 export function forgetRunKeys({ later }: Port, runIds: readonly string[]): void {
   later(sql`
     DELETE FROM run_key_index WHERE (segment, folded, run, name) IN (
-      SELECT (SELECT min(segment) FROM run_key_segments WHERE last_run >= r.seq), k.folded, r.seq, k.name
+      SELECT coalesce((SELECT segment FROM run_key_segments WHERE last_run < r.seq ORDER BY last_run DESC LIMIT 1), 0) + 1, k.folded, r.seq, k.name
       FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id WHERE r.id = ANY (${runIds}))`);
-  // Once the newest runs are removed, their numbers are given again: the keys of those that get them are not indexed.
+  // Numbers of the newest runs are given again: who gets one is not indexed yet, and who outlived those will be met again.
   later(sql`
     DELETE FROM run_key_segments
     WHERE last_run > coalesce((SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0)`);
