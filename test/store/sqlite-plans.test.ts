@@ -1,7 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { afterAll, describe, expect, it } from 'vitest';
+import { tokenOf } from '../../src/model/runtime-keys.ts';
 import { leaseVerbs } from '../../src/store/decisions/leases.ts';
 import { removalVerbs } from '../../src/store/decisions/removal.ts';
+import { verbsWith } from '../../src/store/decisions/verbs.ts';
 import { defineFunctions, migrate } from '../../src/store/sqlite/connection.ts';
 import { forgetRunKeys } from '../../src/store/sqlite/key-index.ts';
 import type { OperationName } from '../../src/store/sqlite/messages.ts';
@@ -263,6 +265,26 @@ describe('what every start and every claim asks', () => {
     db.exec('DELETE FROM steps; DELETE FROM attempts');
     expect(plans.filter((plan) => /^SCAN s(teps)?\b/.test(plan))).toEqual([]);
     expect(plans.filter((plan) => large.test(plan))).toEqual([]);
+  });
+});
+
+describe('an outcome', () => {
+  it('finds its step and its run by one look-up, by their keys', () => {
+    db.exec(`
+      INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
+      VALUES ('${id(10)}', '${flowId}', 'a', 'NoOp', 'Running', ${T0}, 'me~1')`);
+    const advance = membersOf(verbsWith({})).advance.prepare(watched);
+    const outcome = { runId: id(10), stepKey: 'a', token: tokenOf(id(10), 'a', 'me~1'), at: T0, input: {} };
+    const error = { code: 'busy', message: 'busy', retryable: true };
+    const plans = plansIn(() => advance({ ...outcome, result: { kind: 'retry', error, dueAt: T0 + 1 } }));
+    const held = db.prepare("SELECT status, due_at, lease_token FROM steps WHERE step_key = 'a'").get();
+    db.exec('DELETE FROM steps; DELETE FROM attempts');
+    expect(held).toEqual({ status: 'Pending', due_at: T0 + 1, lease_token: null });
+    expect(asked.filter(({ sql }) => /^\s*SELECT/.test(sql))).toHaveLength(1);
+    expect(plans.slice(0, 2)).toEqual([
+      'SEARCH s USING INDEX sqlite_autoindex_steps_1 (run_id=? AND step_key=?)',
+      'SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)',
+    ]);
   });
 });
 
