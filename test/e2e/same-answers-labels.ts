@@ -35,6 +35,8 @@ const MASKS: readonly (readonly [what: RegExp, shown: string])[] = [
   [/("reference":null,"since"):(null|"~time~")/g, '$1:"noted or not"'],
   // What came to a trigger is looked at once a minute.
   [/"lastDeliveryAt":"~time~",/g, ''],
+  // Of the same request, sent several times at once, another may be the one that is refused.
+  [/"reqId":"[^"]*"/g, '"reqId":"one of them"'],
   [/"stack":"(\\.|[^"\\])*"/g, '"stack":"of the store"'],
 ];
 

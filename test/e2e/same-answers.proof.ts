@@ -103,6 +103,8 @@ async function tell(pair: Pair, about: Parameters<typeof askAnything>[1]): Promi
   const { chance, known } = about;
   await passHour();
   const begunAt = await nextMillisecond();
+  // Nothing that this story does is in the millisecond of the pause: of one service it might be, and not of the other.
+  await nextMillisecond();
   known.pauses.push(new Date(begunAt).toISOString());
   await commandOf(chance)(pair, chance, known);
   await settle(pair);
