@@ -153,6 +153,26 @@ describeInBrowser('flows', () => {
     await page.getByText('Accepted', { exact: true }).waitFor();
   });
 
+  it('lose what they hold when that is confirmed with a reason, and nothing before', async () => {
+    const flow = `${service().url}/flows/api/flows/${SHOP_ID}`;
+    await fetch(`${flow}/disable`, { method: 'POST', body: '{"hold":true}' });
+    await fetch(`${service().url}/flows/api/webhook/orders`, { method: 'POST', body: '{}' });
+    const page = await open(`/flows/flows/${SHOP_ID}`);
+    const dialog = page.getByRole('dialog');
+    await page.getByRole('button', { name: 'Discard held…' }).click();
+    await dialog.getByText('1 accepted delivery never start').waitFor();
+    await dialog.getByRole('button', { name: 'Keep them' }).click();
+    expect(await getJson(flow)).toMatchObject({ held: 1 });
+    await page.getByRole('button', { name: 'Discard held…' }).click();
+    expect(await dialog.getByRole('button', { name: 'Discard' }).isDisabled()).toBe(true);
+    await dialog.getByLabel(/^Reason/).fill('the shop was migrated by hand');
+    await dialog.getByRole('button', { name: 'Discard' }).click();
+    await page.getByText('1 held delivery is discarded.').waitFor();
+    await page.getByRole('button', { name: 'Discard held…' }).waitFor({ state: 'detached' });
+    expect(await getJson(flow)).toMatchObject({ held: 0 });
+    await fetch(`${flow}/enable`, { method: 'POST' });
+  });
+
   it('are started by hand, with a body that must be JSON', async () => {
     const page = await open(`/flows/flows/${MANUAL_ID}`);
     await page.getByRole('button', { name: 'Start a run…' }).click();
