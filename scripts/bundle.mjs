@@ -58,7 +58,7 @@ export async function bundle(work) {
     sourcemap: true,
     // A service that runs while this is built again loads its own parts: those of another build have other names.
     chunkFileNames: '[name]-[hash].js',
-    minifyInternalExports: false,
+    minifyInternalExports: true,
     minify: { mangle: { toplevel: true, keepNames: KEPT }, compress: { keepNames: KEPT } },
     comments: { legal: false, annotation: false, jsdoc: false },
   });
