@@ -122,7 +122,7 @@ export interface DeliveryRecord {
 }
 
 /** What became of a delivery at one of several triggers, which never coalesce it. `closed`: its flow took no deliveries. */
-export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'answered', 'unevaluated', 'closed'] as const;
+export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'answered', 'unevaluated', 'closed', 'discarded'] as const;
 
 export interface DeliveryShare {
   readonly flowId: string;

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../model/clock.ts';
 import { DETAILS } from '../../model/delivery.ts';
 import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
@@ -52,6 +53,8 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
     sql`status_code BETWEEN 200 AND 299`,
     sql`run_id IS NOT NULL OR strpos(coalesce(detail, ''), ${DETAILS.handshake}) <> 1`,
   ];
+  // The run of a delivery is named a moment after the delivery.
+  const sharedSince = firstIdAt((span.since ?? 0) - HOUR_MS);
   const books = yield* port.get<Books>(sql`
     SELECT count(*) AS accepted, count(*) FILTER (WHERE fate = 'run') AS runs,
       count(*) FILTER (WHERE fate = 'held') AS held, count(*) FILTER (WHERE fate = 'discarded') AS discarded,
@@ -68,7 +71,7 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
             WHERE s.delivery_id = d.id AND s.outcome IS NULL AND s.run_id IS NOT NULL
               AND NOT EXISTS (SELECT 1 FROM sluice.runs AS o WHERE o.id = s.run_id)
               AND NOT EXISTS (SELECT 1 FROM sluice.held_deliveries AS o WHERE o.run_id = s.run_id)
-              AND strpos(coalesce(d.detail, ''), ${DETAILS.discarded}) <> 1) THEN NULL
+              AND (s.run_id <> d.run_id OR strpos(coalesce(d.detail, ''), ${DETAILS.discarded}) <> 1)) THEN NULL
           WHEN r.delivery_id = d.id THEN 'run'
           WHEN EXISTS (SELECT 1 FROM sluice.held_deliveries AS h WHERE h.delivery_id = d.id) THEN 'held'
           WHEN d.outcome = 'filtered' AND d.run_id IS NULL THEN 'filtered'
@@ -80,6 +83,8 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
             WHERE r.id IS NOT NULL AND j.run_id = d.run_id AND j.delivery_id = d.id LIMIT 1)
           WHEN r.id IS NOT NULL OR d.run_id IN (SELECT run_id FROM sluice.held_deliveries)
             OR EXISTS (SELECT 1 FROM sluice.deliveries AS first WHERE first.run_id = d.run_id AND ${isDiscarded})
+            OR d.run_id IN (
+              SELECT run_id FROM sluice.delivery_shares WHERE outcome = 'discarded' AND delivery_id >= ${sharedSince})
             OR (d.outcome = 'duplicate' AND d.run_id < ${firstIdAt(span.since ?? 0)})
             THEN 'duplicate'
           END AS fate

@@ -163,6 +163,7 @@ const SHARED = {
   filtered: 'filtered',
   answered: 'for steps that wait',
   closed: 'closed, so it took nothing',
+  discarded: 'held, and discarded',
   unevaluated: 'an expression failed',
 } as const;
 

@@ -69,7 +69,12 @@ export const deliverySchema = z
           flowId: field.id(),
           triggerKey: z.string(),
           runId: field.id().nullable(),
-          outcome: z.enum(SHARE_OUTCOMES).nullable().describe('`closed`: its flow took no deliveries.'),
+          outcome: z
+            .enum(SHARE_OUTCOMES)
+            .nullable()
+            .describe(
+              '`closed`: its flow took no deliveries. `discarded`: its flow held it, and somebody discarded it.',
+            ),
         }),
       )
       .optional()
@@ -158,7 +163,12 @@ export function deliveryIn(sight: Sight | undefined, record: DeliveryRecord): De
   const { flowId, triggerKey, runId, outcome } = own;
   const ofOwn = { flowId, triggerKey, runId, runStatus: undefined, searchKeys: undefined, shares };
   const detail = isEdited(record) ? DETAILS.edited : null;
-  return { ...record, ...ofOwn, detail, outcome: outcome === 'closed' || outcome === null ? undefined : outcome };
+  return {
+    ...record,
+    ...ofOwn,
+    detail,
+    outcome: outcome === 'closed' || outcome === 'discarded' || outcome === null ? undefined : outcome,
+  };
 }
 
 export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<typeof deliverySchema> {

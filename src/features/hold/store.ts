@@ -143,6 +143,10 @@ function* discardHeld(port: Port, { flowId, heldBefore, limit, note }: DiscardQu
     port.later(sql`
       UPDATE sluice.deliveries SET detail = ${note}
       WHERE id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
+    // What several flows got says so of each.
+    port.later(sql`
+      UPDATE sluice.delivery_shares SET outcome = 'discarded'
+      WHERE delivery_id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
     const seqs = found.map(({ seq }) => seq);
     yield* removeHeld(port, flowId, seqs);
     closeHeldPlaces(port, flowId);

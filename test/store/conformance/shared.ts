@@ -46,6 +46,8 @@ const fate = (flowId: Flow, kind: SharedFate['kind'], runId: string | null = nul
 });
 const fatesOf = (result: SharedResult) => (result.kind === 'shared' ? result.fates : result);
 const both = { 'flow a': {}, 'flow b': {} } as const;
+const discardOf = (store: Store, flowId: Flow) =>
+  store.of(holdStore).discardHeld({ flowId, heldBefore: T0 + minute, limit: 9, note: 'held, and discarded by x' });
 const idsOf = async (store: Store, flowId: string) =>
   (await store.listDeliveries({ flowId, skip: 0, take: 9 })).items.map((each) => each.id);
 
@@ -220,13 +222,31 @@ export function shared({ test }: StoreUnderTest): void {
       await deployBoth(store);
       await store.setFlowDraining({ flowId: 'flow b', isDraining: true, at: T0 });
       await store.acceptShared(sent(1, { 'flow a': {}, 'flow b': { start: 'later' } }));
-      await store.of(holdStore).discardHeld({
-        flowId: 'flow b',
-        heldBefore: T0 + minute,
-        limit: 9,
-        note: 'held, and discarded by x',
-      });
+      await discardOf(store, 'flow b');
       expect(await store.findDelivery(id(1))).toMatchObject({ detail: null });
+    });
+
+    test('is accounted for, with what repeats it, after one of its flows discarded it', async (store) => {
+      await deployBoth(store);
+      await store.setFlowDraining({ flowId: 'flow b', isDraining: true, at: T0 });
+      const later = { start: 'later', event: eventOf('one') } as const;
+      await store.acceptShared(sent(1, { 'flow a': {}, 'flow b': later }));
+      await store.acceptShared(sent(2, { 'flow a': { isFiltered: true }, 'flow b': later }));
+      await discardOf(store, 'flow b');
+      await store.acceptShared(sent(3, { 'flow a': { isFiltered: true }, 'flow b': later }));
+      expect((await store.findDelivery(id(1)))?.shares).toMatchObject([
+        { flowId: 'flow a', outcome: null },
+        { flowId: 'flow b', outcome: 'discarded' },
+      ]);
+      const all = { accepted: 3, runs: 1, duplicates: 2, discarded: 0, unaccounted: 0 };
+      expect(await store.of(booksStore).countBooks({})).toMatchObject(all);
+    });
+
+    test('is not accounted for where one flow discarded it and another has lost its run', async (store) => {
+      const lost = FLOWS.map((flowId) => ({ flowId, triggerKey, runId: runOf(1, flowId), outcome: null }));
+      const noted = { runId: runOf(1, 'flow a'), detail: 'held, and discarded by x', shares: lost };
+      await store.recordDelivery(aDelivery({ id: id(1), triggerKey, flowId: 'flow a', ...noted }));
+      expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, discarded: 0, unaccounted: 1 });
     });
 
     test('leaves nothing where one of the flows has another revision, or is closed, or open again', async (store) => {
