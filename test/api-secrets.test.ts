@@ -1,8 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../src/app.ts';
 import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { buildApp } from './database.ts';
@@ -20,10 +19,6 @@ async function open(): Promise<void> {
   workspace = await createWorkspace();
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }));
 }
-async function shut(): Promise<void> {
-  await app?.close();
-  await workspace.remove();
-}
 
 /** The service over a real socket; the one that ran before is stopped. */
 async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
@@ -32,7 +27,6 @@ async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
     settings: { enforcementMode: 'Enforce', port: 0, ...settings },
     environment: ENV,
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
   });
   url = await app.listen();
   return app;
@@ -95,7 +89,6 @@ describe('a manifest that comes in over the API', () => {
     await open();
     await start();
   });
-  afterAll(shut);
 
   it.each<[string, object]>([
     ['triggers.hook.inputs.webhookHmacKey', sent({ inputs: { webhookHmacKey: 'env:PROCESS_PASSWORD' } })],
@@ -152,7 +145,6 @@ describe('a manifest that comes in over the API', () => {
   });
 
   it('may name what the list allows, and then nothing else', async () => {
-    await shut();
     await open();
     await start({ manifestSecrets: ['PROCESS_*'] });
     expect((await put(sent())).status).toBe(400);
@@ -164,7 +156,6 @@ describe('a manifest that comes in over the API', () => {
 
 describe('after a restart a manifest that came in over the API', () => {
   beforeEach(open);
-  afterEach(shut);
 
   it('is served again with the same secrets', async () => {
     await start();
@@ -211,7 +202,6 @@ describe('after a restart a manifest that came in over the API', () => {
 });
 
 it('a reload that takes a secret out of the folder shuts it for what came in over the API', async () => {
-  onTestFinished(shut);
   await open();
   await start();
   await put(sent({ steps: { call: call('env:SHOP_KEY') } }));

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { readdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import pino from 'pino';
 import { expect, inject } from 'vitest';
 import { type AppOptions, buildApp as build, type SluiceApp } from '../src/app.ts';
 import { type Clock, createServiceClock, type ServiceClock } from '../src/model/clock.ts';
@@ -10,6 +11,7 @@ import type { StoreBounds } from '../src/store/open-store.ts';
 import { openSqliteStore } from '../src/store/sqlite/client.ts';
 import { openWriter } from '../src/store/sqlite/connection.ts';
 import type { Store } from '../src/store/store.ts';
+import { endLater } from './ending.ts';
 import { keepRealTimers, openWithOwnTimers } from './postgres/own-timers.ts';
 
 declare module 'vitest' {
@@ -39,8 +41,19 @@ const STORE_KEY = `sluice-key-${'5'.repeat(64)}`;
 /** They look at the whole list of activities, in which a start with a key has an entry, or at bodies as they are kept. */
 const LOOKS_WITHOUT_KEY = /(dashboard|features\/\w+)\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
 
-/** Builds the service on the database under test, where the test says no more of it than SQLite's path. */
+const SILENT = pino({ level: 'silent' });
+
+/**
+ * Builds the service on the database under test, where the test says no more of it than SQLite's path. It is closed with
+ * the test or the file that built it, unless that has closed it by then. It logs only where a logger is given.
+ */
 export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
+  const app = await buildOnDatabase({ logger: SILENT, ...options });
+  endLater(() => app.close());
+  return app;
+}
+
+async function buildOnDatabase(options: AppOptions): Promise<SluiceApp> {
   const { settings = {}, folder = '' } = options;
   if (!isOnPostgres()) {
     if (options.store === undefined && settings.databaseUrl === undefined && folder !== '') {

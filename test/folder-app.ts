@@ -1,5 +1,5 @@
 import pino from 'pino';
-import { afterEach, beforeEach } from 'vitest';
+import { beforeEach } from 'vitest';
 import type { AppOptions, SluiceApp } from '../src/app.ts';
 import type { SettingsInput } from '../src/config/settings-schema.ts';
 import { buildApp } from './database.ts';
@@ -44,17 +44,10 @@ export function useFolderApp({ listens = true } = {}): FolderApp {
   let workspace: Workspace;
   let app: SluiceApp | undefined;
   let logged: string[];
-  const stop = async () => {
-    await app?.close();
-    app = undefined;
-  };
   beforeEach(async () => {
     workspace = await createWorkspace();
     logged = [];
-  });
-  afterEach(async () => {
-    await stop();
-    await workspace.remove();
+    app = undefined;
   });
   return {
     get folder() {
@@ -65,7 +58,7 @@ export function useFolderApp({ listens = true } = {}): FolderApp {
       return logged;
     },
     async start(settings = {}, options = {}) {
-      await stop();
+      await app?.close();
       app = await buildApp({
         settings: { enforcementMode: 'Enforce', port: 0, ...settings },
         folder: workspace.folder,

@@ -44,10 +44,7 @@ describe('the README and the pages', () => {
     await cp(join(root, 'manifests'), join(workspace.folder, 'manifests'), { recursive: true });
     service = await startService(workspace);
   });
-  afterAll(async () => {
-    await service.stop('SIGTERM');
-    await workspace.remove();
-  });
+  afterAll(() => service.stop('SIGTERM'));
 
   it('show the two commands that everything starts with', () => {
     expect(readme).toContain('npm ci && npm start');
@@ -69,7 +66,6 @@ describe('the manifest of the first flow', () => {
     const service = await startService(workspace, ORDERS_SECRETS);
     onTestFinished(async () => {
       await service.stop('SIGTERM');
-      await workspace.remove();
     });
     const env = { PATH: process.env.PATH ?? '', ...ORDERS_SECRETS };
     const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'check'], { cwd: workspace.folder, env });

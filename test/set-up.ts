@@ -2,13 +2,18 @@ import fc from 'fast-check';
 import { afterAll } from 'vitest';
 import { SEED } from './chance.ts';
 import { endLeftChildren } from './e2e/children.ts';
+import { endFile } from './ending.ts';
 import { removeTemporaryFolders } from './temporary.ts';
 
 // Before each file: every property draws from the seed of the run.
 fc.configureGlobal({ seed: SEED });
 
-// Hooks of files end before it: it finds only what they could not stop or remove.
-afterAll(() => {
-  endLeftChildren();
-  removeTemporaryFolders();
+// Hooks of files end before it: it finds what they left.
+afterAll(async () => {
+  try {
+    await endFile();
+  } finally {
+    endLeftChildren();
+    removeTemporaryFolders();
+  }
 });

@@ -49,7 +49,6 @@ describeInBrowser('the page of a link to an answer', () => {
   afterAll(async () => {
     await Promise.all([browser.close(), service.stop('SIGTERM')]);
     mails.close();
-    await workspace.remove();
   });
 
   it('has its style, runs nothing, and sends what is pressed', async () => {

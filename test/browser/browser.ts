@@ -85,7 +85,6 @@ export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): 
   afterAll(async () => {
     await browser?.close();
     await service?.stop('SIGTERM');
-    await workspace?.remove();
   });
 
   return {

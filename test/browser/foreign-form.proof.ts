@@ -69,7 +69,6 @@ describeInBrowser('a form of another site that is sent to the receive endpoint',
     elsewhere?.close();
     await browser?.close();
     await service?.stop('SIGTERM');
-    await workspace?.remove();
   });
 
   /** Sends the form from the other site; yields the page of the answer and what it asked for. */

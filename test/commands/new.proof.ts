@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildApp } from '../../src/app.ts';
 import { commandLine } from '../../src/commands/program.ts';
 import { atTerminal, type Person } from '../../src/features/new/person.ts';
 import { readPublishers } from '../../src/features/new/publishers.ts';
 import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
@@ -202,10 +202,7 @@ describe('beside a running service', () => {
     workspace = await createWorkspace();
     service = await startService(workspace);
   });
-  afterEach(async () => {
-    await service.stop('SIGTERM');
-    await workspace.remove();
-  });
+  afterEach(() => service.stop('SIGTERM'));
   /** As a person in the folder of the service. */
   const runThere = (...args: string[]) => {
     const there = [
@@ -293,7 +290,6 @@ describe('sluice new --from', () => {
     const settings = { manifests: folder, databaseUrl: 'sqlite::memory:', logLevel: 'silent' as const };
     const app = await buildApp({ environment, settings });
     expect(app.triggers().list()).toHaveLength(5);
-    await app.close();
   });
 
   it('says of a source that verifies nothing what `check` says of its trigger', async () => {

@@ -469,7 +469,6 @@ describe('the status', () => {
 
   it('is 0 where all is well, 1 where the store is away, and 2 where nobody answers', async () => {
     const quiet = await createWorkspace();
-    onTestFinished(() => quiet.remove());
     const well = await startService(quiet);
     onTestFinished(async () => void (await well.stop('SIGTERM')));
     expect(await runCli(quiet, ['status', '--to', well.url])).toMatchObject({

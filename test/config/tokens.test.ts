@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { dashboardAccess } from '../../src/config/credentials.ts';
 import { readSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
 import { ORDERS_ID } from '../dashboard/fixture.ts';
@@ -214,7 +214,6 @@ describe('a reload', () => {
       environment: { ...environment, ...variables, SLUICE_TOKENS: file, SLUICE_HOST: '0.0.0.0' },
       logger: pino({ level: 'info' }, { write: (line) => logged.push(line) }),
     });
-    onTestFinished(() => app.close());
     const status = async ({ token }: { token: string }) =>
       (await app.fastify.inject({ url: '/flows/api/runs', headers: { authorization: `Bearer ${token}` } })).statusCode;
     const reload = (next: unknown) => {

@@ -744,6 +744,5 @@ describe('GET /flows/api/attention', () => {
     const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
     const broken = await startDashboard({ store: { ...dashboard.store, ping } });
     expect(await kinds(broken)).toEqual([['store_unavailable', '/health/ready']]);
-    await broken.app.close();
   });
 });

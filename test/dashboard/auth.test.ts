@@ -149,7 +149,6 @@ it('wrong logins that wait for their answers hold up nobody who knows the passwo
   const page = await fetch(`${base}/flows/login`, { method: 'POST', body: form, redirect: 'manual' });
   expect(page.status).toBe(303);
   stop.abort();
-  await dashboard.close();
 });
 
 describe('the delay of an answer to a wrong login', () => {

@@ -134,7 +134,6 @@ describe('other errors have the same shape', () => {
     expect(broken.logged).toContainEqual(
       expect.objectContaining({ level: 50, err: expect.objectContaining({ message: error.message }) }),
     );
-    await broken.app.close();
   });
 });
 

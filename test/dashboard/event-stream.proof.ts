@@ -24,7 +24,6 @@ async function watch(query = '', services: Partial<DashboardServices> = {}, head
   const stop = new AbortController();
   onTestFinished(async () => {
     stop.abort();
-    await dashboard.close();
   });
   const url = `http://127.0.0.1:${port}/flows/api/events/stream${query}`;
   const response = await fetch(url, { headers, signal: stop.signal });
@@ -81,7 +80,6 @@ describe('how the service does', () => {
 
   it('is not ready while the store is away, and is ready again after that', async () => {
     const own = await startDashboard();
-    onTestFinished(() => own.close());
     const memory = { isAway: true };
     const { reader } = await watch('', { store: failing(memory, own.store) });
     expect(await nextOf(reader, 'service.state')).toMatchObject({ ready: false, reason: 'store_unavailable' });
@@ -91,7 +89,6 @@ describe('how the service does', () => {
 
   it('is not ready while the store answers nothing at all', async () => {
     const own = await startDashboard();
-    onTestFinished(() => own.close());
     const { reader } = await watch('', { store: failing({ isAway: false, isSilent: true }, own.store) });
     const state = await nextOf(reader, 'service.state');
     expect(state).toMatchObject({ ready: false, message: expect.stringContaining('has not answered for 2 s') });
@@ -101,7 +98,6 @@ describe('how the service does', () => {
     const own = await startDashboard();
     const accept = () => Promise.reject(new StoreUnavailableError('disk full'));
     const { dashboard, reader } = await watch('', { store: { ...own.store, accept } });
-    onTestFinished(() => own.close());
     expect(await nextOf(reader, 'service.state')).toMatchObject({ refused: null });
     expect((await dashboard.app.inject(orderDelivery('{}'))).statusCode).toBe(503);
     expect((await dashboard.app.inject(orderDelivery('[]'))).statusCode).toBe(503);

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { type Operation, validatorOf } from './described.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard, UNKNOWN_ID } from './fixture.ts';
+import { ORDERS_ID, startDashboard, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
 /* Rules that hold for every operation: the rows are those of the OpenAPI document, so that none can be forgotten. */
 
@@ -32,12 +32,11 @@ const acceptedBy = ({ schema }: Parameter) =>
 
 const RECEIVE = '/flows/api/webhook/{idOrSlug}';
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard();
 let rows: Row[] = [];
 let validator: ReturnType<typeof validatorOf>;
 
 beforeAll(async () => {
-  dashboard = await startDashboard();
   const document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
   validator = validatorOf(document);
   // The receive endpoint answers publishers, in their own way.
@@ -56,7 +55,6 @@ beforeAll(async () => {
     })),
   );
 });
-afterAll(() => dashboard.close());
 
 const ask = ({ method }: Row, url: string) => dashboard.app.inject({ method, url });
 /** A refusal fits the schema that the document has for its status. */
@@ -85,7 +83,6 @@ describe('every operation', () => {
         expect({ method, path, statusCode }).toEqual({ method, path, statusCode: 401 });
       }
     }
-    await guarded.close();
   });
 
   it('refuses a query parameter that it does not know, by name', async () => {
@@ -114,7 +111,6 @@ describe('every operation', () => {
       const [none, empty] = await Promise.all(['', '{}'].map(answer));
       expect({ path, status: none?.statusCode }).toEqual({ path, status: empty?.statusCode });
     }
-    await commanded.close();
   });
 
   it('refuses an id that is not a GUID, by name', async () => {

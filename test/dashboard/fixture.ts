@@ -3,13 +3,14 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import pino from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
+import { beforeAll, beforeEach } from 'vitest';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
 import type { Catalog } from '../../src/flows/catalog.ts';
 import type { Engine } from '../../src/flows/engine.ts';
 import { createServiceClock, type ServiceClock } from '../../src/model/clock.ts';
 import type { StepResult, Store } from '../../src/store/store.ts';
 import { buildApp } from '../database.ts';
+import { openForFile } from '../ending.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 /** 2026-11-21 noon. */
@@ -78,6 +79,7 @@ export interface TestDashboard {
 
 /**
  * The service as it is built, with a clock of the test's and a store in memory. It does not listen, so steps do not run.
+ * It is closed with the test or the file that started it.
  * `overrides` replaces what the dashboard works with; a reload reads `folder`.
  */
 export async function startDashboard(
@@ -99,7 +101,8 @@ export async function startDashboard(
       enforcementMode: 'Audit',
       ...(overrides.publicUrl === undefined ? {} : { publicUrl: overrides.publicUrl }),
     },
-    ...(overrides.store === undefined ? {} : { store: overrides.store }),
+    // Whoever gives a store closes it.
+    ...(overrides.store === undefined ? {} : { store: { ...overrides.store, close: async () => {} } }),
     clock,
     logger: pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) }),
     prepareServer: (fastify) => {
@@ -126,10 +129,7 @@ export async function startDashboard(
     clock,
     routes,
     logged,
-    async close() {
-      await service.close();
-      rmSync(own, { recursive: true, force: true });
-    },
+    close: service.close,
   };
 }
 
@@ -160,14 +160,8 @@ export function useDashboard(
   // The rest is there when a test begins.
   const dashboard = { ask, get } as UsedDashboard & TestDashboard;
   const start = async () => void Object.assign(dashboard, await startDashboard(...given));
-  const close = () => dashboard.close();
-  if (scope === 'all') {
-    beforeAll(start);
-    afterAll(close);
-  } else {
-    beforeEach(start);
-    afterEach(close);
-  }
+  if (scope === 'all') beforeAll(start);
+  else beforeEach(start);
   return dashboard;
 }
 
@@ -181,14 +175,11 @@ export async function endDue({ clock, store }: Pick<TestDashboard, 'clock' | 'st
   return claims;
 }
 
-/** A dashboard for all tests of a file that ask with one key, closed after the last of them: a start takes longer than most tests. */
+/** A dashboard for all tests of a file that ask with one key: a start takes longer than most tests. */
 export function sharedDashboards(): (key: unknown, start: () => Promise<TestDashboard>) => Promise<TestDashboard> {
   const started = new Map<unknown, Promise<TestDashboard>>();
-  afterAll(async () => {
-    for (const each of started.values()) await (await each).close();
-  });
   return (key, start) => {
-    const dashboard = started.get(key) ?? start();
+    const dashboard = started.get(key) ?? openForFile(start);
     started.set(key, dashboard);
     return dashboard;
   };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../eventually.ts';
 import { UNKNOWN_ID } from './fixture.ts';
 import {
@@ -24,7 +24,6 @@ beforeAll(async () => {
   await service.populateShop();
   hidden = await service.populateCanary();
 });
-afterAll(() => service.dashboard.close());
 
 const ask: LimitedService['ask'] = (...asked) => service.ask(...asked);
 const asReader: LimitedService['asReader'] = (...asked) => service.asReader(...asked);

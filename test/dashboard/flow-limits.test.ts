@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { UNKNOWN_ID } from './fixture.ts';
 import {
   ALL,
@@ -150,7 +150,6 @@ beforeAll(async () => {
   before = await snapshot();
   hidden = await service.populateCanary();
 });
-afterAll(() => service.dashboard.close());
 
 describe('whoever is limited to flows', () => {
   it('gets the same answers, counts and totals included, whatever another flow is and does', async () => {

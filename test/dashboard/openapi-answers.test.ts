@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { examples, refusals } from './answer-examples.ts';
 import { type Operation, validatorOf } from './described.ts';
 import { ORDERS_ID, type TestDashboard } from './fixture.ts';
@@ -34,7 +34,6 @@ beforeAll(async () => {
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   );
 });
-afterAll(() => populated.close());
 
 describe('every route', () => {
   it('is an operation of the document, or the document itself', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ORDERS, ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { ORDERS, ORDERS_ID, startDashboard, useDashboard } from './fixture.ts';
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 interface Document {
@@ -48,14 +48,12 @@ const LOOSE = {
   triggers: { hook: { type: 'webhook', inputs: { webhookBodySchema: REFERRING } } },
 };
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('all', {}, [ORDERS, LOOPING, INVOICES, LOOSE] as object as (typeof ORDERS)[]);
 let document: Document;
 
 beforeAll(async () => {
-  dashboard = await startDashboard({}, [ORDERS, LOOPING, INVOICES, LOOSE] as object as (typeof ORDERS)[]);
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
 });
-afterAll(() => dashboard.close());
 
 /** A schema of the document as a validator that refuses fields it does not name. */
 function validator(schema: object): z.ZodType {
@@ -213,7 +211,6 @@ describe('the page of the API', () => {
     const { body } = await guarded.app.inject({ url: '/flows/api/docs', headers: { authorization } });
     expect(body.replaceAll('&#34;', '"')).toContain(shown);
     expect(body).not.toMatch(/secret-/);
-    await guarded.close();
   });
 
   it('may use its own style and nothing else', async () => {

@@ -1,19 +1,17 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startDashboard, type TestDashboard } from './fixture.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { startDashboard, type TestDashboard, useDashboard } from './fixture.ts';
 
 /** What all scripts together may weigh on the wire. */
 const MAX_SCRIPT_BYTES = 120 * 1024;
 const MAX_EDITOR_BYTES = 140 * 1024;
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard();
 let shell: string;
 
 beforeAll(async () => {
-  dashboard = await startDashboard();
   shell = (await dashboard.app.inject('/flows')).body;
 });
-afterAll(() => dashboard.close());
 
 const addresses = (pattern: RegExp) => [...shell.matchAll(pattern)].map(([, url = '']) => url);
 const loaded = () => [...new Set(addresses(/<(?:link rel="modulepreload" href|script type="module" src)="([^"]+)"/g))];
@@ -190,7 +188,6 @@ describe('where the dashboard has credentials', () => {
   beforeAll(async () => {
     guarded = await startDashboard({ access: { kind: 'credentials', basic: { user: 'ops', password: 'right' } } });
   });
-  afterAll(() => guarded.close());
 
   it.each(['/flows', '/flows/deliveries', '/flows/assets/x/main.js'])(
     '%s asks for them as the API does',

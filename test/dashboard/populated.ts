@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { temporaryFolder } from '../temporary.ts';
 import {
@@ -89,7 +89,6 @@ export interface Populated {
   triggered(flowId: string): Promise<string>;
   /** Writes the only manifest of the folder that is read again. */
   inFolder(manifest: object): Promise<void>;
-  close(): Promise<void>;
 }
 
 export async function startPopulated(): Promise<Populated> {
@@ -114,10 +113,6 @@ export async function startPopulated(): Promise<Populated> {
     },
     triggered,
     inFolder: (manifest) => writeFile(join(folder, 'one.json'), JSON.stringify(manifest)),
-    close: async () => {
-      await dashboard.close();
-      await rm(folder, { recursive: true });
-    },
   };
 }
 

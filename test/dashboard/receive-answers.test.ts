@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
@@ -137,15 +136,10 @@ beforeAll(async () => {
   app = await buildApp({
     settings: { enforcementMode: 'Enforce', maxBodyBytes: 1000, databaseUrl: 'sqlite::memory:' },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
     extensions: { verifiers: [{ name: 'Partner', verify: () => Promise.reject(new Error('out of order')) }] },
   });
   await app.fastify.ready();
   operation = (await app.fastify.inject('/flows/api/openapi.json')).json().paths[PATH].post;
-});
-afterAll(async () => {
-  await app.close();
-  await workspace.remove();
 });
 
 function fits(status: number, answer: unknown): void {

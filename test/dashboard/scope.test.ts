@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { ORDERS_ID, useDashboard } from './fixture.ts';
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('all', { access: { kind: 'credentials', token: 'right' } });
 
 beforeAll(async () => {
-  dashboard = await startDashboard({ access: { kind: 'credentials', token: 'right' } });
   dashboard.app.post('/elsewhere', async (request) => ({ body: request.body }));
 });
-afterAll(() => dashboard.close());
 
 describe('what the dashboard installs stays in the dashboard', () => {
   it('neither its parsers, nor its credentials, nor its headers reach another route', async () => {

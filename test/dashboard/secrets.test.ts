@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { CANARIES, ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
 
 const credentials = {
@@ -42,7 +42,6 @@ beforeAll(async () => {
     '/nope',
   ];
 });
-afterAll(() => dashboard.close());
 
 function ask(url: string, method: 'GET' | 'POST' = 'GET') {
   const headers = { authorization: `Bearer ${TOKEN}`, cookie: `session=${CANARIES.cookie}` };

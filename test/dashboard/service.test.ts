@@ -27,7 +27,6 @@ describe('health', () => {
     const response = await broken.app.inject('/health/ready');
     expect(response.statusCode).toBe(503);
     expect(response.json()).toMatchObject({ reason: 'store_unavailable' });
-    await broken.app.close();
   });
 });
 
@@ -60,7 +59,6 @@ describe('a replica that shares its database', () => {
     expect(metrics).toMatch(/^sluice_build_info\{.*service="Sluice"\} 1$/m);
     expect(metrics).toMatch(/^sluice_database_file_bytes \d+$/m);
     expect(metrics).toMatch(/^sluice_purge_age_seconds 0$/m);
-    await replica.close();
   });
 
   it.each([
@@ -71,7 +69,6 @@ describe('a replica that shares its database', () => {
     const replica = await startDashboard({ store, heartbeat: heartbeatOf() });
     const response = await replica.app.inject('/health/ready');
     expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
-    await replica.app.close();
   });
 
   it.each([
@@ -99,7 +96,6 @@ describe('a replica that shares its database', () => {
     const replica = await startDashboard({ heartbeat: heartbeatOf({ told }) });
     const response = await replica.app.inject('/health/ready');
     expect([response.statusCode, response.json().reason]).toEqual([reason === undefined ? 200 : 503, reason]);
-    await replica.close();
   });
 
   it('counts what is not the same in all of them', async () => {
@@ -110,7 +106,6 @@ describe('a replica that shares its database', () => {
     const replica = await startDashboard({ heartbeat: heartbeatOf(), store: { ...store, listReplicas } });
     expect((await replica.app.inject('/metrics')).body).toContain('sluice_cluster_differences 1\n');
     expect((await dashboard.app.inject('/metrics')).body).toContain('sluice_cluster_differences 0\n');
-    await replica.app.close();
   });
 
   it('is one of the replicas that are listed, and says which one', async () => {
@@ -132,7 +127,6 @@ describe('a replica that shares its database', () => {
       seen,
       { ...seen, name: store.replica, stepsRunning: 0, self: true },
     ]);
-    await replica.app.close();
   });
 });
 
@@ -143,7 +137,6 @@ describe('metrics', () => {
     const ping = () => Promise.reject(new StoreUnavailableError('disk full'));
     const broken = await startDashboard({ store: { ...dashboard.store, ping } });
     expect([await readyOf(dashboard), await readyOf(broken)]).toEqual(['1', '0']);
-    await broken.app.close();
   });
 
   it('are in the Prometheus text format and count events', async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
@@ -13,14 +13,6 @@ const apps: SluiceApp[] = [];
 async function open(): Promise<void> {
   workspace = await createWorkspace();
 }
-async function shut(): Promise<void> {
-  for (const app of apps.splice(0)) await app.close();
-  await workspace.remove();
-}
-function openEach(): void {
-  beforeEach(open);
-  afterEach(shut);
-}
 
 /** Of the flow under test. */
 let id = FLOW_ID;
@@ -30,7 +22,6 @@ async function start(given: { readonly allow?: readonly ['access'] } = {}): Prom
   for (const app of apps.splice(0)) await app.close();
   const app = await buildApp({
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
     settings: { port: 0 },
     ...given,
   });
@@ -71,10 +62,9 @@ describe('a deploy by which more get in', () => {
     id = randomUUID();
     slug = `push-${flows++}`;
   });
-  afterAll(async () => {
+  afterAll(() => {
     id = FLOW_ID;
     slug = 'push';
-    await shut();
   });
 
   it.each<[string, object, object]>([
@@ -165,7 +155,7 @@ describe('a deploy by which more get in', () => {
 });
 
 describe('a deploy by which more get in', () => {
-  openEach();
+  beforeEach(open);
 
   it('is refused by a reload and by a start too, which keep what is deployed and say so', async () => {
     await write(manifest());
@@ -255,7 +245,7 @@ describe('a deploy by which more get in', () => {
 });
 
 describe('a deploy by which more got in', () => {
-  openEach();
+  beforeEach(open);
 
   it('is told by an event and an entry of the activity list, with who did it', async () => {
     const lines: string[] = [];
@@ -279,7 +269,7 @@ describe('a deploy by which more got in', () => {
 });
 
 describe('the activity', () => {
-  openEach();
+  beforeEach(open);
 
   it('has a row for each flow that a deploy changes, with its revision, who did it and why', async () => {
     await write(manifest());
@@ -300,7 +290,7 @@ describe('the activity', () => {
 });
 
 describe('a deploy that needs no word', () => {
-  openEach();
+  beforeEach(open);
 
   it('is one of a new flow, told as wider where no signature is enforced', async () => {
     await write(manifest());

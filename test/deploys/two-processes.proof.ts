@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
@@ -23,19 +22,13 @@ const unheard: Changes = {
 let here: SluiceApp;
 let store: Store;
 let workspaces: Workspace[];
-let apps: SluiceApp[];
 let say: (change: Change) => void;
 
 beforeEach(async () => {
   store = await openEmptyStore();
   workspaces = [];
-  apps = [];
 });
-afterEach(async () => {
-  for (const app of apps) await app.close();
-  await store.close();
-  for (const workspace of workspaces) await workspace.remove();
-});
+afterEach(() => store.close());
 
 const manifest = ({
   version = '1',
@@ -65,10 +58,8 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', port: 0, ...settings },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
     store: { ...store, close: async () => {}, changes: unheard, ...change },
   });
-  apps.push(app);
   await app.listen();
   return app;
 }

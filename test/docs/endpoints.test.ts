@@ -1,6 +1,6 @@
-import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { beforeAll, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { PAGES, ROOT } from './pages.ts';
 
 interface Call {
@@ -33,10 +33,9 @@ let app: SluiceApp;
 let paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 beforeAll(async () => {
   const settings = { databaseUrl: 'sqlite::memory:' };
-  app = await buildApp({ settings, folder: ROOT, logger: pino({ level: 'silent' }) });
+  app = await buildApp({ settings, folder: ROOT });
   paths = (await app.fastify.inject('/flows/api/openapi.json')).json().paths;
 });
-afterAll(() => app.close());
 
 /** The description of the API does not list itself, nor what belongs to the page. */
 const UNLISTED = ['/flows/api/openapi.json', '/flows/api/docs', '/flows/login', '/flows/logout'];

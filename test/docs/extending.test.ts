@@ -5,10 +5,11 @@ import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
 import { loadConfigModule } from '../../src/config/config-module.ts';
 import { runFlow } from '../../src/testing.ts';
+import { buildApp } from '../database.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 const text = readFileSync(resolve(import.meta.dirname, '../../docs/extending.md'), 'utf8');
@@ -114,10 +115,6 @@ describe('the schemes and gates of the page', () => {
     });
     url = await app.listen();
   });
-  afterAll(async () => {
-    await app.close();
-  });
-
   async function deliver(slug: string, headers: Record<string, string>, body = '{"id":1}') {
     const response = await fetch(`${url}/flows/api/webhook/${slug}`, { method: 'POST', headers, body });
     return `${response.status} ${(JSON.parse(await response.text()) as { reason?: string }).reason ?? 'accepted'}`;

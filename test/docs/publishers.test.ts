@@ -4,14 +4,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { CAPTURED, jsonSample, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { buildApp } from '../database.ts';
 import { eventually, getJson } from '../e2e/service.ts';
 import { temporaryFolder } from '../temporary.ts';
 import { keyOf as fixtureKey } from '../webhooks/schemes/fixtures.ts';
@@ -149,10 +150,6 @@ describe('the manifests of the pages', () => {
     });
     url = await app.listen();
   });
-  afterAll(async () => {
-    await app.close();
-  });
-
   const deliver = (spec: SignatureSpec, inputs: Page['inputs']) => {
     const sample = spec.sample ?? jsonSample({ message: 'hello' });
     const target = `${url}/flows/api/webhook/${inputs.webhookSlug}`;

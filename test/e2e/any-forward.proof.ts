@@ -144,7 +144,6 @@ test.each(['SQLite', 'PostgreSQL'])(
       chanceOf(`ends of the forwarded service on ${database}`),
     ];
     const workspace = await createWorkspace();
-    onTestFinished(() => workspace.remove());
     await workspace.writeManifest('orders.json', FLOW);
     const service = await openService(workspace, database);
     const forwarding = keepForwarding(workspace, service);

@@ -204,7 +204,6 @@ test.each(DATABASES)(
         (service) => service.stop('SIGKILL'),
         () => {},
       );
-      await workspace.remove();
     });
     await play(worlds, COMMANDS).catch(async (error: unknown) => {
       const { output } = await stage.rest();

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { SMTPServer } from '../oracles/smtp.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
@@ -16,7 +16,6 @@ beforeAll(async () => {
   workspace = await createWorkspace();
   await workspace.writeManifest('push.json', githubManifest());
 });
-afterAll(() => workspace.remove());
 
 describe('the built service sends its spans', () => {
   it.each([

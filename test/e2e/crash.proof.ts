@@ -1,5 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { chanceOf } from '../chance.ts';
 import {
   createWorkspace,
@@ -10,7 +10,6 @@ import {
   type Service,
   sendPush,
   startService,
-  type Workspace,
 } from './service.ts';
 
 const ROUNDS = 12;
@@ -21,11 +20,6 @@ interface Listed {
   status: string;
   triggerBody?: { delivery: string };
 }
-
-const workspaces: Workspace[] = [];
-afterEach(async () => {
-  for (const workspace of workspaces.splice(0)) await workspace.remove();
-});
 
 /** Sends from all connections until the service is gone; yields the run by delivery id, undefined where no 200 came. */
 async function sendUntilGone(service: Service, onSend: () => void): Promise<Map<string, string | undefined>> {
@@ -78,7 +72,6 @@ async function deliveriesOf({ url }: Service, runs: readonly Listed[]): Promise<
 
 it('loses no answered delivery and starts none twice, wherever the process is killed', async () => {
   const workspace = await createWorkspace();
-  workspaces.push(workspace);
   await workspace.writeManifest('push.json', githubManifest());
   const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
   const answered = new Map<string, string>();
@@ -132,7 +125,6 @@ function tell(service: Service, id: string, attempt: number): Promise<Response> 
 
 it('starts one run for each event, however often it is signed anew and wherever the process is killed', async () => {
   const workspace = await createWorkspace();
-  workspaces.push(workspace);
   const inputs = { webhookSlug: 'push', webhookSignatureScheme: 'Stripe', webhookHmacKey: GITHUB_SECRET };
   await workspace.writeManifest('push.json', { ...githubManifest(), triggers: { push: { type: 'webhook', inputs } } });
   const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
@@ -182,7 +174,6 @@ it('starts one run for each event, however often it is signed anew and wherever 
 
 it('answers everything it took when it is told to stop under load, and loses nothing', async () => {
   const workspace = await createWorkspace();
-  workspaces.push(workspace);
   await workspace.writeManifest('push.json', githubManifest());
   const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn' };
   const service = await startService(workspace, env);

@@ -55,6 +55,5 @@ it(`a service that is killed ${KILLS} times while it deploys always has a whole 
     }
   } finally {
     await service.stop('SIGKILL');
-    await workspace.remove();
   }
 });

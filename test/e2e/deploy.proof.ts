@@ -52,7 +52,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await service.stop('SIGKILL');
-  await workspace.remove();
 });
 
 const flowUrl = () => `${service.url}/flows/api/flows/${FLOW_ID}`;

@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { copyFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { runCli } from './cli.ts';
 import { createWorkspace, eventually, getJson } from './service.ts';
 import { useService } from './used-service.ts';
@@ -154,7 +154,6 @@ describe('a start with extensions that cannot work ends with one line each', () 
     ["gates: [{ name: 'signature', prepare() {} }]", 'two gates have the name "signature"'],
   ])('%s', async (config, ...messages) => {
     const folder = await createWorkspace();
-    onTestFinished(() => folder.remove());
     const text = `import { defineHandler, z } from '@sluicehq/sluice';\nexport default { ${config} };\n`;
     await writeFile(join(folder.folder, 'sluice.config.mjs'), text);
     const { code, stderr } = await runCli(folder, ['check']);

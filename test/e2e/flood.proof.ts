@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import {
   createWorkspace,
   GITHUB_SECRET,
@@ -34,7 +34,6 @@ const REFUSED = JSON.stringify({ text: 'y'.repeat(60_000) });
 const RIGHT = `sha256=${createHmac('sha256', GITHUB_SECRET).update(ACCEPTED).digest('hex')}`;
 
 let workspace: Workspace | undefined;
-afterEach(() => workspace?.remove());
 
 async function send({ url }: Service, body: string, expected: number): Promise<void> {
   const response = await fetch(`${url}/flows/api/webhook/push`, {

@@ -32,7 +32,6 @@ async function openService(database: string) {
   const { url } = service;
   onTestFinished(async () => {
     await service?.stop('SIGKILL');
-    await workspace.remove();
     if (database === 'postgres') await dropSchema(schema).catch(() => {});
   });
   return {

@@ -130,7 +130,6 @@ export async function startTarget(
     },
     async close() {
       await service.stop('SIGTERM');
-      await workspace.remove();
     },
   };
 }

@@ -34,7 +34,6 @@ function withoutClient() {
 it('a part of Sluice that cannot be loaded costs a step no attempt, is no fault of the host, and is loaded once it is there', async () => {
   const { origin: url } = await serve((_request, response) => response.end('{}'));
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   const call = { type: 'HttpRequest', inputs: { url }, retry: { maxAttempts: 1 } };
   await workspace.writeManifest('push.json', githubManifest({ steps: { call } }));
   const { folder, putBack } = withoutClient();

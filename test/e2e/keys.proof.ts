@@ -14,7 +14,6 @@ const inputs = {
 
 it('lists what each key verified, from the service and, after it died, from the database: no 200 is missing', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest({ inputs }));
   const service = await startService(workspace, env);
   onTestFinished(async () => void (await service.stop('SIGKILL')));

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
 
 /** What a container of half a gigabyte leaves to the service. */
@@ -61,7 +61,6 @@ it.each([
   'a loop of %i × %i bytes ends as %s under a small heap, whenever the process is killed',
   async (items, bytes, status) => {
     const workspace = await createWorkspace();
-    onTestFinished(() => workspace.remove());
     await workspace.writeManifest('push.json', githubManifest({ steps: STEPS }));
     await writeFile(join(workspace.folder, 'sluice.config.ts'), CONFIG);
     const start = () => startService(workspace, SMALL_HEAP);
@@ -106,7 +105,6 @@ it.each([
 
 it('a run of sixty large children is read beside others under a small heap', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest({ steps: STEPS }));
   await writeFile(join(workspace.folder, 'sluice.config.ts'), CONFIG);
   const service = await startService(workspace, SMALL_HEAP);

@@ -1,5 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { createWorkspace, startService, type Workspace, written } from './service.ts';
 
 const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_STORE_KEY: 'the key of the store' };
@@ -20,7 +20,6 @@ beforeAll(async () => {
     steps: {},
   });
 });
-afterAll(() => workspace.remove());
 
 async function deliver(url: string, key: string): Promise<number> {
   const signature = createHmac('sha256', key).update(BODY).digest('hex');

@@ -20,7 +20,6 @@ const TIME_LIMIT_MS = 60_000;
 
 async function start(): Promise<{ workspace: Workspace; service: Service }> {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   const service = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Enforce' });
   onTestFinished(async () => void (await service.stop('SIGTERM')));

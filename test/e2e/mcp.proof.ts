@@ -149,7 +149,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const agent of [reader, operator, trusted]) await agent?.close();
   await service?.stop('SIGTERM');
-  await workspace.remove();
 });
 
 async function api(method: string, path: string, body?: object): Promise<unknown> {

@@ -86,7 +86,6 @@ interface Run {
 
 async function openWorkspace(): Promise<Workspace> {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   for (const [name, manifest] of Object.entries(FLOWS)) await workspace.writeManifest(`${name}.json`, manifest);
   await writeFile(join(workspace.folder, 'sluice.config.ts'), CONFIG);

@@ -20,10 +20,7 @@ let service: Service;
 beforeEach(async () => {
   workspace = await createWorkspace();
 });
-afterEach(async () => {
-  await service.stop('SIGTERM');
-  await workspace.remove();
-});
+afterEach(() => service.stop('SIGTERM'));
 
 const inFolder = (name: string) => join(workspace.folder, name);
 const pushBy = (reference: string) => ({

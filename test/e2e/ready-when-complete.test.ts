@@ -1,14 +1,12 @@
-import pino from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
-import { buildApp } from '../../src/app.ts';
+import { expect, test } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { holdStore } from '../../src/features/hold/store.ts';
+import { buildApp } from '../database.ts';
 import { openKind } from '../store/stores.ts';
 import { createWorkspace, eventually, githubManifest } from './service.ts';
 
 test('a start that the store fails while it takes up old work tries again, and is ready only when it has', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   const store = await openKind('log in the database', ':memory:');
   let tries = 0;
@@ -29,9 +27,7 @@ test('a start that the store fails while it takes up old work tries again, and i
       ...store,
       of: (part) => ({ ...store.of(part), ...(part.name === holdStore.name && { listHeld }) }),
     },
-    logger: pino({ level: 'silent' }),
   });
-  onTestFinished(() => app.close());
   const readiness = async () => {
     const response = await app.fastify.inject('/health/ready');
     return response.json();

@@ -116,7 +116,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await service.stop('SIGTERM');
   await new Promise((resolve) => peer.close(resolve));
-  await workspace.remove();
 });
 
 const at = (path: string) => `${service.url}/flows/api/${path}`;

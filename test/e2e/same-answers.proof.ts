@@ -64,7 +64,6 @@ async function prepare(): Promise<{
   onTestFinished(async () => {
     await Promise.all(running.map((service) => service.stop('SIGKILL')));
     await receiver.close();
-    await workspace.remove();
   });
   const [first = {}, ...others] = manifests(receiver.url);
   await workspace.writeManifest('hooks.json', first);

@@ -32,10 +32,7 @@ export function useSchemeService() {
   beforeAll(async () => {
     started = await startSchemeService();
   });
-  afterAll(async () => {
-    await started.service.stop('SIGTERM');
-    await started.workspace.remove();
-  });
+  afterAll(() => started.service.stop('SIGTERM'));
   return {
     workspace: () => started.workspace,
     service: () => started.service,

@@ -197,7 +197,6 @@ async function writeManifests(origin: string): Promise<void> {
 afterAll(async () => {
   await service.stop('SIGTERM');
   echo.close();
-  await workspace.remove();
 });
 
 /** The status, and everything that the sender was told. */

@@ -5,6 +5,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { databaseEnvironment, dropDatabases } from '../database.ts';
+import { endLater } from '../ending.ts';
 import { eventually, type Patience } from '../eventually.ts';
 import { temporaryFolder } from '../temporary.ts';
 import { endsWithFile } from './children.ts';
@@ -62,7 +63,7 @@ export function sendPush({ url }: Pick<Service, 'url'>, body: string, push: Push
   return fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers: pushHeaders(body, push), body });
 }
 
-/** A folder of its own for one service: manifests and database. */
+/** A folder of its own for one service, manifests and database; it is removed with the test or the file that made it. */
 export interface Workspace {
   readonly folder: string;
   writeManifest(name: string, manifest: object): Promise<void>;
@@ -72,7 +73,7 @@ export interface Workspace {
 export async function createWorkspace(): Promise<Workspace> {
   const folder = temporaryFolder('service');
   await mkdir(join(folder, 'manifests'));
-  return {
+  const workspace: Workspace = {
     folder,
     writeManifest: (name, manifest) => writeFile(join(folder, 'manifests', name), JSON.stringify(manifest, null, 2)),
     async remove() {
@@ -80,6 +81,8 @@ export async function createWorkspace(): Promise<Workspace> {
       await rm(folder, { recursive: true, force: true });
     },
   };
+  endLater(workspace.remove);
+  return workspace;
 }
 
 /** The built service as a child process. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, expect, inject, it, onTestFinished } from 'vitest';
+import { expect, inject, it, onTestFinished } from 'vitest';
 import { chanceOf } from '../chance.ts';
 import { dropSchema } from '../postgres/schemas.ts';
 import {
@@ -11,7 +11,6 @@ import {
   type Service,
   sendPush,
   startService,
-  type Workspace,
 } from './service.ts';
 
 const ROUNDS = 6;
@@ -28,11 +27,6 @@ interface Run {
   readonly flowId: string;
   readonly deliveryId: string;
 }
-
-const workspaces: Workspace[] = [];
-afterEach(async () => {
-  for (const workspace of workspaces.splice(0)) await workspace.remove();
-});
 
 /** Flow `b` keeps half of the deliveries from starting runs. */
 function manifestOf(flow: (typeof FLOWS)[number]): object {
@@ -78,7 +72,6 @@ it.each(DATABASES)(
     const kills = chanceOf(`kills on a shared slug on ${database}`);
     const bodies = chanceOf(`bodies for a shared slug on ${database}`);
     const workspace = await createWorkspace();
-    workspaces.push(workspace);
     for (const flow of FLOWS) await workspace.writeManifest(`${flow}.json`, manifestOf(flow));
     const env = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_LOG_LEVEL: 'warn', ...databaseOf(database) };
     const start = async () => {

@@ -166,7 +166,6 @@ suite(title, () => {
     caddy?.kill();
     authenticator?.close();
     await service?.stop('SIGTERM');
-    await workspace?.remove();
   });
 
   it('lets in who signed in there, with the rights of their groups, and the activity names them', async () => {

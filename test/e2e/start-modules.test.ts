@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { beforeAll, describe, expect, it, test } from 'vitest';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
 
 const LISTER = pathToFileURL(resolve(import.meta.dirname, 'list-modules.mjs')).href;
@@ -22,7 +22,6 @@ describe('a start, and the first deliveries', () => {
     await service.stop('SIGTERM');
     loaded = JSON.parse(await readFile(file, 'utf8'));
   });
-  afterAll(() => workspace.remove());
 
   /** A file of the bundle stands for the modules that it was made of. */
   async function modulesIn(name: string): Promise<string[]> {

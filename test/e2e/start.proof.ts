@@ -14,7 +14,6 @@ const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 
 async function workspaceWithWebhook(): Promise<Workspace> {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookEnforcementMode: 'Audit' } }));
   return workspace;
 }

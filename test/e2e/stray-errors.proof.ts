@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import {
   createWorkspace,
   eventually,
@@ -79,7 +79,6 @@ beforeAll(async () => {
   });
   service = await startService(workspace);
 });
-afterAll(() => workspace.remove());
 
 const post = (slug: string) =>
   fetch(`${service.url}/flows/api/webhook/${slug}`, {

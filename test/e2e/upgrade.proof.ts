@@ -19,7 +19,6 @@ const newer = nextRelease('expand');
 
 async function prepare() {
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   await workspace.writeManifest('push.json', githubManifest());
   return workspace;
 }

@@ -33,10 +33,7 @@ export function useService(
     env = (await prepare(workspace)) ?? {};
     await start();
   };
-  const end = async () => {
-    await service.stop('SIGTERM');
-    await workspace.remove();
-  };
+  const end = () => service.stop('SIGTERM');
   if (scope === 'all') {
     beforeAll(begin, 60_000);
     afterAll(end);

@@ -88,7 +88,6 @@ const sample = names.filter(
 
 test('with all of them, each route is there', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   const { url, stop } = await startService(workspace);
   onTestFinished(() => void stop('SIGKILL'));
   for (const [name, route] of Object.entries(ROUTES)) expect((await fetch(url + route)).status, name).toBe(200);
@@ -108,7 +107,6 @@ test('one folder adds a feature with a verb, a field, a route, a panel and a com
     for (const [name, code] of recipe()) writeFileSync(join(features, 'senders', name), `${code}\n`);
   });
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   const inputs = { webhookSlug: 'quiet', webhookEnforcementMode: 'Off', webhookCountSenders: false };
   await workspace.writeManifest('quiet.json', { ...githubManifest(), triggers: { on: { type: 'webhook', inputs } } });
   const { url, stop } = await startService(workspace, {}, tree);
@@ -126,7 +124,6 @@ test.each(sample)('without %s all else is built, and a signed delivery starts it
     for (const gone of goneWith(name)) rmSync(join(features, gone), { recursive: true, force: true });
   });
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   await workspace.writeManifest('push.json', githubManifest());
   const { url, stop } = await startService(workspace, {}, tree);
   onTestFinished(() => void stop('SIGKILL'));

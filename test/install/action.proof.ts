@@ -112,7 +112,6 @@ exec "${process.execPath}" "${join(ROOT, 'dist/cli.js')}" "$@"
 }, 60_000);
 afterAll(async () => {
   await service.stop('SIGTERM');
-  await deployed.remove();
   await rm(bin, { recursive: true });
   github.close();
 });

@@ -20,7 +20,6 @@ async function start(
   account: { readonly uid?: number; readonly gid?: number } = {},
 ) {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   await prepare?.(workspace.folder);
   const child = spawn(process.execPath, [MAIN], {
@@ -68,7 +67,6 @@ describe('a start that cannot have what its settings name says in one line what 
 
   it('where the folder of the database cannot be written', async () => {
     const workspace = await createWorkspace();
-    onTestFinished(() => workspace.remove());
     const path = join(await closedFolder(workspace.folder), 'sluice.db');
     const { code, stderr } = await start({ SLUICE_DATABASE_URL: `sqlite:${path}` });
     expect(stderr).toMatch(/^the database \S+\/sluice\.db cannot be opened: EACCES.*\n$/);

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { commandName, packageName } from '../../src/version.ts';
 import { runCli } from '../e2e/cli.ts';
 import { createWorkspace, getJson } from '../e2e/service.ts';
@@ -11,7 +11,6 @@ const CLI = join(import.meta.dirname, '../../dist/cli.js');
 /** A folder without manifests. */
 async function emptyFolder() {
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   const folder = join(workspace.folder, 'empty');
   mkdirSync(folder);
   const at = { ...workspace, folder };

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { REASON_CODES } from '../../src/model/delivery.ts';
 import { RUN_STATUSES } from '../../src/model/manifest.ts';
@@ -149,7 +149,6 @@ describe('alerts and the board', () => {
     dashboard = await startDashboard();
     series = seriesOf((await dashboard.app.inject('/metrics')).body);
   });
-  afterAll(() => dashboard.close());
 
   it('name metrics and labels that a service has', () => {
     expect(expressions.length).toBeGreaterThan(30);

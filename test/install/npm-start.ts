@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { delimiter, dirname } from 'node:path';
 import { createInterface } from 'node:readline';
-import { onTestFinished } from 'vitest';
 import { createWorkspace, githubManifest } from '../e2e/service.ts';
 
 interface Npm {
@@ -15,7 +14,6 @@ interface Npm {
 /** `npm start` in a checkout, as the leader of a process group; resolves once the service listens. */
 export async function npmStart(checkout: string, flags: readonly string[] = []): Promise<Npm> {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   const child = spawn('npm', ['start', ...flags], {
     cwd: checkout,

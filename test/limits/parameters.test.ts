@@ -1,11 +1,7 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ORDERS_ID, startDashboard, type TestDashboard } from '../dashboard/fixture.ts';
+import { expect, it } from 'vitest';
+import { ORDERS_ID, useDashboard } from '../dashboard/fixture.ts';
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard();
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard();
 
 interface Parameter {
   readonly name: string;

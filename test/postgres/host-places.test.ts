@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import pino from 'pino';
-import { expect, it, onTestFinished } from 'vitest';
-import { buildApp, type SluiceApp } from '../../src/app.ts';
+import { expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
+import { buildApp } from '../database.ts';
 import { createWorkspace } from '../e2e/service.ts';
 import { eventually } from '../eventually.ts';
 import { serve } from '../flows/handlers/loopback-server.ts';
@@ -28,7 +28,6 @@ it.each([
   const apps: SluiceApp[] = [];
   for (const store of stores) {
     const workspace = await createWorkspace();
-    onTestFinished(() => workspace.remove());
     const step = { type: 'HttpRequest', inputs: { url: origin, ...inputs } };
     const triggers = { byHand: { type: 'manual' } };
     await workspace.writeManifest('call.json', { id: FLOW_ID, version: '1', triggers, steps: { call: step } });
@@ -36,9 +35,7 @@ it.each([
       folder: workspace.folder,
       store,
       settings: { port: 0, egressAllow: ['127.0.0.0/8'], ...setting },
-      logger: pino({ level: 'silent' }),
     });
-    onTestFinished(() => app.close());
     await app.listen();
     apps.push(app);
   }

@@ -1,11 +1,10 @@
-import { expect, inject, onTestFinished, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { runCli } from '../e2e/cli.ts';
 import { createWorkspace, githubManifest, startService } from '../e2e/service.ts';
 import { newSchema, runSql } from './schemas.ts';
 
 test('every command finds the database where the service has it: in the schema of the settings', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   const [schema, other] = [newSchema(), newSchema()];
   const settings = (name: string) => ({

@@ -59,7 +59,6 @@ interface Started {
 
 async function start(databaseUrl: string): Promise<Started> {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest());
   const port = await freePort();
   const child = spawn(process.execPath, [MAIN], {

@@ -31,7 +31,6 @@ interface RecorderOptions {
 
 async function recorderOf(name: string, { swallowsFlushes = false, prepare }: RecorderOptions = {}) {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', manifestOf(1));
   await prepare?.(workspace);
   const recorder = new Recorder(workspace, { scratch: newFolder(), chance: chanceOf(name), swallowsFlushes });

@@ -1,11 +1,11 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { temporaryFolder } from '../temporary.ts';
-import { type Answered, type Gateway, type GatewayOptions, startGateway, stopGateway } from './gateway.ts';
+import { type Answered, type Gateway, type GatewayOptions, startGateway } from './gateway.ts';
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const FIRST = 'b537207f20cbfa02357cf448134da559e8bd39d61597dcd5631b8012eae53e81';
@@ -14,9 +14,7 @@ const EVENTS = '{"events":[{"action":"changed","resource":{"gid":"1337"}}]}';
 const ASANA: WebhookInputs = { webhookSignatureScheme: 'asana', webhookLearnKey: true };
 
 async function open(triggers: Record<string, WebhookInputs>, options: Partial<GatewayOptions> = {}): Promise<Gateway> {
-  const gateway = await startGateway({ triggers, ...options });
-  onTestFinished(() => (options.folder === undefined ? stopGateway(gateway) : gateway.close()));
-  return gateway;
+  return startGateway({ triggers, ...options });
 }
 
 const shake = (gateway: Gateway, slug: string, secret: string) =>

@@ -1,5 +1,5 @@
 import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { compileBodySchema } from '../../src/manifest/body-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { JsonObject } from '../../src/model/json.ts';
@@ -9,7 +9,7 @@ import { STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index
 import { createSchemeRegistry, resolveScheme } from '../../src/webhooks/schemes/resolve.ts';
 import { createKeySets } from '../../src/webhooks/schemes/standards/key-sets.ts';
 import { deliveryOf, judge, NOW, settingsOf, triggerOf } from '../webhooks/schemes/fixtures.ts';
-import { startGateway, stopGateway } from './gateway.ts';
+import { startGateway } from './gateway.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 const SECONDS = NOW / 1000;
@@ -90,7 +90,6 @@ describe('monday.com', () => {
       webhookEnforcementMode: 'Enforce',
     } as const;
     const gateway = await startGateway({ triggers: { monday: inputs } });
-    onTestFinished(() => stopGateway(gateway));
     const send = (body: object, headers: Record<string, string> = {}) =>
       gateway.deliver('monday', {
         headers: { 'content-type': 'application/json', ...headers },

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { Agent, type IncomingHttpHeaders, request as send } from 'node:http';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import pino from 'pino';
-import { afterAll, expect, vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { enforcementSummary } from '../../src/webhooks/webhook-lines.ts';
 import { buildApp } from '../database.ts';
+import { endLater, openForFile } from '../ending.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 /** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
@@ -43,7 +44,7 @@ export interface Recorded {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A whole service in this process, listening on a real socket, with a clock that the test sets. */
+/** A whole service in this process, listening on a real socket, with a clock that the test sets. It closes by itself. */
 export interface Gateway {
   readonly url: string;
   /** The folder of its manifests and, where it has one, its database. */
@@ -63,7 +64,6 @@ export interface Gateway {
   latestDelivery(): Promise<Recorded>;
   countRuns(): Promise<number>;
   close(): Promise<void>;
-  remove(): Promise<void>;
 }
 
 export interface GatewayOptions {
@@ -88,17 +88,7 @@ export interface GatewayOptions {
 export const NOW = Date.UTC(2026, 10, 21, 12);
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const folder = options.folder ?? temporaryFolder('publishers');
-  try {
-    return await start(folder, options);
-  } catch (error) {
-    await rm(folder, { recursive: true, force: true });
-    throw error;
-  }
-}
-
-async function start(folder: string, options: GatewayOptions): Promise<Gateway> {
-  const { others = {}, settings, extensions } = options;
+  const { folder = temporaryFolder('publishers'), others = {}, settings, extensions } = options;
   await mkdir(join(folder, 'manifests'), { recursive: true });
   await writeFile(join(folder, 'manifests', 'publishers.json'), JSON.stringify(manifestOf(options)));
   for (const [name, manifest] of Object.entries(others)) {
@@ -128,6 +118,11 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
   const url = await app.listen();
   if (options.keepsAll === true) vi.useRealTimers();
   const agent = new Agent({ keepAlive: true });
+  const close = () => {
+    agent.destroy();
+    return app.close();
+  };
+  endLater(close);
   const get = async (path: string) => (await exchange(`${url}${path}`, { agent, sent: { method: 'GET' } })).text;
   return {
     url,
@@ -154,11 +149,7 @@ async function start(folder: string, options: GatewayOptions): Promise<Gateway> 
     async countRuns() {
       return JSON.parse(await get('/flows/api/runs?take=1&includeTotal=true')).total;
     },
-    async close() {
-      agent.destroy();
-      await app.close();
-    },
-    remove: () => rm(folder, { recursive: true, force: true }),
+    close,
   };
 }
 
@@ -177,12 +168,9 @@ export interface Hook extends Pick<Gateway, 'get' | 'latestDelivery' | 'countRun
  */
 export function sharedGateways(): (inputs: WebhookInputs, settings?: SettingsInput) => Promise<Hook> {
   const started = new Map<string, Promise<Gateway>>();
-  afterAll(async () => {
-    for (const gateway of started.values()) await stopGateway(await gateway);
-  });
   return async (inputs, settings = {}) => {
     const kind = JSON.stringify(settings);
-    const starting = started.get(kind) ?? startGateway({ triggers: {}, settings, keepsAll: true });
+    const starting = started.get(kind) ?? openForFile(() => startGateway({ triggers: {}, settings, keepsAll: true }));
     started.set(kind, starting);
     return openHook(await starting, inputs);
   };
@@ -213,11 +201,6 @@ async function openHook(gateway: Gateway, inputs: WebhookInputs): Promise<Hook> 
     },
     countRuns: async () => JSON.parse(await get(`/flows/api/runs?take=1&includeTotal=true&flowId=${flowId}`)).total,
   };
-}
-
-export async function stopGateway(gateway: Gateway): Promise<void> {
-  await gateway.close();
-  await gateway.remove();
 }
 
 function manifestOf({ triggers, flowId = randomUUID(), coalesce, steps }: GatewayOptions) {

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import type { Handshake } from '../../src/webhooks/schemes/handshake.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
-import { type Gateway, NOW, type Sent, startGateway, stopGateway } from './gateway.ts';
+import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
 import { HANDSHAKES, type KnownHandshake } from './known-handshakes.ts';
 
 /** One that is sent, not one that is about the answer to a delivery. */
@@ -21,7 +21,6 @@ beforeAll(async () => {
   const pairs = known.flatMap((it) => MODES.map((mode) => [slugOf(it, mode), inputsOf(it, mode)]));
   gateway = await startGateway({ keepsAll: true, triggers: Object.fromEntries(pairs) });
 });
-afterAll(() => stopGateway(gateway));
 
 /** With a tolerance, so that a handshake could burn a nonce if it were taken for a delivery. */
 function inputsOf({ scheme, key, verifyToken }: Known, mode: EnforcementMode): WebhookInputs {
@@ -134,7 +133,6 @@ it('counts a handshake that a verifier turns away as refused, whatever the statu
     triggers: { acme: { webhookSignatureScheme: 'Acme' } },
     extensions: { verifiers: [verifier] },
   });
-  onTestFinished(() => stopGateway(own));
   expect((await own.deliver('acme', { method: 'GET' })).status).toBe(204);
   const metrics = await own.get('/metrics');
   expect(metrics).toMatch(/^webhook_received_total\{.*result="rejected".*\} 1$/m);

@@ -1,6 +1,6 @@
 import { createHash, generateKeyPairSync, sign } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { NOW, startGateway, stopGateway } from './gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { NOW, startGateway } from './gateway.ts';
 
 const URL = 'https://publisher.example/keys';
 const BODY = '{"event":"order.paid"}';
@@ -36,7 +36,6 @@ async function open(mode: 'Off' | 'Audit' | 'Enforce' = 'Enforce') {
       },
     },
   });
-  onTestFinished(() => stopGateway(gateway));
   const send = (token: string, body = BODY) =>
     gateway.deliver('orders', {
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

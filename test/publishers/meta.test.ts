@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { storedText } from '../database.ts';
 import { type Gateway, startGateway } from './gateway.ts';
 
@@ -28,7 +28,6 @@ beforeAll(async () => {
     settings: { databaseUrl: 'sqlite:sluice.db' },
   });
 });
-afterAll(() => gateway.remove());
 
 const subscribe = (slug: string, changed: Record<string, string> = {}) => {
   const query = { 'hub.mode': 'subscribe', 'hub.verify_token': TOKEN, 'hub.challenge': CHALLENGE, ...changed };

@@ -1,7 +1,7 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
 import { deliveryOf, judge } from '../webhooks/schemes/fixtures.ts';
-import { startGateway, stopGateway } from './gateway.ts';
+import { startGateway } from './gateway.ts';
 
 const STATE = 'a client state of more than sixteen bytes';
 const OLD = 'the client state that was there before it';
@@ -88,9 +88,7 @@ async function graph(mode: 'Enforce' | 'Audit' = 'Enforce') {
     webhookDuplicateResponse: 'acknowledge',
     webhookEnforcementMode: mode,
   } as const;
-  const gateway = await startGateway({ triggers: { graph: inputs } });
-  onTestFinished(() => stopGateway(gateway));
-  return gateway;
+  return startGateway({ triggers: { graph: inputs } });
 }
 
 describe('the service', () => {

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { type SignedDelivery, signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
@@ -46,7 +46,6 @@ beforeAll(async () => {
     settings: { databaseUrl: 'sqlite:sluice.db' },
   });
 });
-afterAll(() => gateway.remove());
 
 function sign(spec: SignatureSpec, key: string): SignedDelivery {
   return signDelivery({

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { signDelivery } from '../../src/webhooks/schemes/sign.ts';
 import { askBolt, askRivet } from '../oracles/publishers.ts';
-import { type Answered, type Gateway, startGateway, stopGateway } from './gateway.ts';
+import { type Answered, type Gateway, startGateway } from './gateway.ts';
 import { SDKS, type Sdk, type Signed } from './sdks.ts';
 import { PUBLISHED_SCHEMES, VECTORS } from './vectors.ts';
 
@@ -17,7 +17,6 @@ beforeAll(async () => {
     triggers: Object.fromEntries(SDKS.map((sdk) => [slugOf(sdk), inputsOf(sdk)])),
   });
 });
-afterAll(() => stopGateway(gateway));
 
 function inputsOf({ scheme, key }: Sdk): WebhookInputs {
   return {

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { certificateAt } from './certificates.ts';
-import { type Gateway, startGateway, stopGateway } from './gateway.ts';
+import { type Gateway, startGateway } from './gateway.ts';
 import { VECTORS, type Vector } from './vectors.ts';
 
 const called: string[] = [];
@@ -34,7 +34,6 @@ beforeAll(async () => {
   const triggers = Object.fromEntries(MODES.map((mode) => [mode, inputsOf(mode)]));
   gateway = await startGateway({ keepsAll: true, triggers, extensions: { fetchFromPublisher } });
 });
-afterAll(() => stopGateway(gateway));
 beforeEach(() => {
   called.length = 0;
   isDown = false;

@@ -1,6 +1,6 @@
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import { startGateway, stopGateway } from './gateway.ts';
+import { startGateway } from './gateway.ts';
 
 const KEY = 'token-of-more-than-sixteen-bytes';
 
@@ -13,7 +13,6 @@ it.each(['X-Acme', 'X-Acme-Signature'])('keeps no token, wherever it is sent: %s
     webhookEnforcementMode: 'Enforce',
   };
   const gateway = await startGateway({ triggers: { acme: inputs } });
-  onTestFinished(() => stopGateway(gateway));
   const deliver = (token: string) =>
     gateway.deliver('acme', { headers: { [webhookSignatureHeader]: token }, body: 'x' });
   const accepted = await deliver(KEY);

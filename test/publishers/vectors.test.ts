@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { certificateAt } from './certificates.ts';
-import { type Answered, type Gateway, NOW, startGateway, stopGateway } from './gateway.ts';
+import { type Answered, type Gateway, NOW, startGateway } from './gateway.ts';
 import { answeredStatus, bodyOf, isAccepted, isHandshake, PUBLISHED_SCHEMES, VECTORS, type Vector } from './vectors.ts';
 
 const slugOf = (vector: Vector) => `vector-${VECTORS.indexOf(vector)}`;
@@ -17,7 +17,6 @@ beforeAll(async () => {
     url.includes('Action=ConfirmSubscription') ? Promise.resolve('') : certificateAt(url);
   gateway = await startGateway({ keepsAll: true, triggers, extensions: { fetchFromPublisher } });
 });
-afterAll(() => stopGateway(gateway));
 
 function inputsOf({ scheme, key, keyPrevious, url, toleranceSeconds, sandbox }: Vector): WebhookInputs {
   return {

@@ -107,7 +107,6 @@ isThere(`Alertmanager${program === undefined ? ' (not here; name one in ALERTMAN
   afterAll(async () => {
     await alertmanager?.stop();
     await service?.stop('SIGTERM');
-    await workspace?.remove();
   });
 
   it('sends alerts that are verified, found by their search key, and looped over by their run', async () => {

@@ -123,7 +123,6 @@ isThere(`Ghost${ghostFolder === undefined ? ' (name a folder of it in GHOST_FOLD
   afterAll(async () => {
     await ghost?.stop();
     await service?.stop('SIGTERM');
-    await workspace?.remove();
   });
 
   it('sends a post that was published: it is verified, found by its title, and read by a run', async () => {

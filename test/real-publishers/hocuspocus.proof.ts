@@ -118,7 +118,6 @@ isThere(`Hocuspocus${folder === undefined ? ' (no registry of npm can be reached
     await service.stop('SIGTERM');
   });
   afterAll(async () => {
-    await workspace.remove();
     await rm(folder ?? '', { recursive: true });
   });
 

@@ -134,7 +134,6 @@ it('the first screen shows what the commands on it print', async () => {
   const service = await startService(workspace);
   onTestFinished(async () => {
     await service.stop('SIGTERM');
-    await workspace.remove();
   });
   await writeFile(join(workspace.folder, '.env'), `SLUICE_PORT=${new URL(service.url).port}\n`);
   const commands = commandsOf('docs/.site/home.md', 'executed by test/site/site.proof.ts');

@@ -94,7 +94,6 @@ test('a column of deliveries is stored and shown after six files of one line eac
   follow(EDITS);
   execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: tree });
   const workspace = await createWorkspace();
-  onTestFinished(workspace.remove);
   await workspace.writeManifest('push.json', githubManifest());
   const { url, stop } = await startService(workspace, {}, tree);
   onTestFinished(() => void stop('SIGKILL'));

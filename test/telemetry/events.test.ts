@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
 import { EVENTS, type EventName, logEvent } from '../../src/telemetry/events.ts';
@@ -72,11 +72,6 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
     });
     await app.fastify.ready();
   });
-  afterEach(async () => {
-    await app.close();
-    await workspace.remove();
-  });
-
   const webhookEvents = () => logged.flatMap(({ eventId = 0 }) => (eventId >= 4000 ? [eventId] : []));
   const send = (body: string, signingKey: string) => {
     const time = String(Math.trunc(Date.now() / 1000));

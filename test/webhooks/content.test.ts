@@ -1,39 +1,30 @@
 import { createHmac } from 'node:crypto';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
+import { openForFile } from '../ending.ts';
 import { eventually } from '../eventually.ts';
-import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Gateway, type Sent, startGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const TEXT = '{"a":1,"ref":"refs/heads/main"}';
 const CAP = 64 * 1024;
 
-const running: Gateway[] = [];
-let common: Gateway | undefined;
-afterEach(async () => {
-  for (const gateway of running.splice(0)) await stopGateway(gateway);
-});
-afterAll(async () => {
-  if (common !== undefined) await stopGateway(common);
-});
+let common: Promise<Gateway> | undefined;
 
 /** One for all tests that need no trigger of their own. */
-async function plain(): Promise<Gateway> {
-  common ??= running.splice(running.indexOf(await open()), 1)[0];
-  if (common === undefined) throw new Error('there is no gateway');
+function plain(): Promise<Gateway> {
+  common ??= openForFile(open);
   return common;
 }
 
-async function open(hook: WebhookInputs = {}, settings: SettingsInput = {}): Promise<Gateway> {
-  const gateway = await startGateway({
+function open(hook: WebhookInputs = {}, settings: SettingsInput = {}): Promise<Gateway> {
+  return startGateway({
     triggers: { signed: { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY, ...hook }, open: hook },
     steps: { read: { type: 'Transform', inputs: { value: `\${trigger.body}` } } },
     settings: { maxBodyBytes: CAP, ...settings },
   });
-  running.push(gateway);
-  return gateway;
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' };

@@ -1,17 +1,12 @@
 import { createHmac } from 'node:crypto';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { eventually } from '../eventually.ts';
-import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Gateway, NOW, type Sent, startGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const FLOW = '5d0c1f7e-91a4-4b0b-8f0d-6a2f6f0c7e55';
-
-const running: Gateway[] = [];
-afterEach(async () => {
-  for (const gateway of running.splice(0)) await stopGateway(gateway);
-});
 
 async function open(inputs: WebhookInputs, searchKeys: object): Promise<Gateway> {
   const expression = (text: string) => `\${${text}}`;
@@ -27,9 +22,7 @@ async function open(inputs: WebhookInputs, searchKeys: object): Promise<Gateway>
       },
     },
   };
-  const gateway = await startGateway({ triggers: {}, others: { documents: manifest } });
-  running.push(gateway);
-  return gateway;
+  return startGateway({ triggers: {}, others: { documents: manifest } });
 }
 
 async function send({ deliver, get }: Gateway, sent: Sent) {

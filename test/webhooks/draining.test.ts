@@ -1,6 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import pino from 'pino';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { buildApp } from '../database.ts';
 import { createWorkspace, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
 import { openKind } from '../store/stores.ts';
@@ -12,13 +11,8 @@ async function open(databaseUrl: string) {
     settings: { port: 0, databaseUrl, drainSeconds: 1, enforcementMode: 'Enforce' },
     folder: workspace.folder,
     store: await openKind('log in the database', ':memory:'),
-    logger: pino({ level: 'silent' }),
   });
   const url = await app.listen();
-  onTestFinished(async () => {
-    await app.close();
-    await workspace.remove();
-  });
   const signature = createHmac('sha256', GITHUB_SECRET).update('{}').digest('hex');
   return {
     app,

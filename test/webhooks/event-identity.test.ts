@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import {
@@ -9,7 +9,6 @@ import {
   type Sent,
   sharedGateways,
   startGateway,
-  stopGateway,
 } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
@@ -22,9 +21,7 @@ const open = sharedGateways();
 
 /** A service of the test's own. */
 async function start(triggers: Record<string, WebhookInputs>): Promise<Gateway> {
-  const gateway = await startGateway({ triggers });
-  onTestFinished(() => stopGateway(gateway));
-  return gateway;
+  return startGateway({ triggers });
 }
 
 /** Signed anew at each attempt, as the publisher does. */

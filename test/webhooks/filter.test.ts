@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import { type Hook, type Sent, sharedGateways, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Hook, type Sent, sharedGateways, startGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const OPENED = "body.action == 'opened'";
@@ -69,7 +69,6 @@ describe('a delivery for which webhookWhen is false', () => {
       webhookDuplicateResponse: 'acknowledge',
     } as const;
     const gateway = await startGateway({ triggers: { hook: inputs } });
-    onTestFinished(() => stopGateway(gateway));
     for (const _time of [1, 2]) await gateway.deliver('hook', push({ action: 'closed' }));
     const books = JSON.parse(await gateway.get('/flows/api/books'));
     expect(books).toMatchObject({ accepted: 2, runs: 0, filtered: 2, unaccounted: 0 });

@@ -1,22 +1,18 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import pino from 'pino';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { buildApp, openEmptyStore } from '../database.ts';
 import { createWorkspace, eventually, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
 
 it('answers 503 while more steps are due than may be, keeps nothing, and accepts again when they are fewer', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   await workspace.writeManifest('push.json', githubManifest({ steps: { only: { type: 'NoOp' } } }));
   const store = await openEmptyStore();
   let dueSteps = 1_000_001;
   const app = await buildApp({
     settings: { enforcementMode: 'Enforce', port: 0 },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
     store: { ...store, measureBacklog: async () => ({ dueSteps, oldestDueAt: null }) },
   });
-  onTestFinished(() => app.close());
   await app.listen();
 
   const body = '{}';

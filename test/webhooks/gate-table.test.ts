@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto';
 import { SpanKind } from '@opentelemetry/api';
 import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { Reason } from '../../src/model/delivery.ts';
@@ -157,11 +157,6 @@ describe.each(MODES)('under %s', (mode) => {
     });
     url = await app.listen();
   });
-  afterAll(async () => {
-    await app.close();
-    await workspace.remove();
-  });
-
   const send = async ({ flowId, headers }: Case) => {
     const traceId = randomBytes(16).toString('hex');
     const traceparent = `00-${traceId}-${randomBytes(8).toString('hex')}-01`;

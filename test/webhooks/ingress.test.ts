@@ -1,47 +1,30 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import pino from 'pino';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { buildApp, isOnPostgres } from '../database.ts';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, type Workspace } from '../e2e/service.ts';
 
 const CAP = 4096;
-const cleanUps: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-});
 
 interface Running {
   readonly app: SluiceApp;
   readonly url: string;
   readonly hook: string;
   readonly workspace: Workspace;
-  close(): Promise<void>;
 }
 
-async function start(settings: SettingsInput = {}, manifest = githubManifest()): Promise<Running> {
+async function open(settings: SettingsInput = {}, manifest = githubManifest()): Promise<Running> {
   const workspace = await createWorkspace();
   await workspace.writeManifest('push.json', manifest);
   const app = await buildApp({
     settings: { port: 0, databaseUrl: 'sqlite::memory:', maxBodyBytes: CAP, ...settings },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
   });
   const url = await app.listen();
-  const close = async () => {
-    await app.close();
-    await workspace.remove();
-  };
-  return { app, url, hook: `${url}/flows/api/webhook/push`, workspace, close };
-}
-
-async function open(settings?: SettingsInput, manifest?: object): Promise<Running> {
-  const running = await start(settings, manifest);
-  cleanUps.push(running.close);
-  return running;
+  return { app, url, hook: `${url}/flows/api/webhook/push`, workspace };
 }
 
 const sign = (body: string | Buffer) => `sha256=${createHmac('sha256', GITHUB_SECRET).update(body).digest('hex')}`;
@@ -79,9 +62,8 @@ interface Refused {
 describe('a body', () => {
   let service: Running;
   beforeAll(async () => {
-    service = await start({ enforcementMode: 'Enforce' });
+    service = await open({ enforcementMode: 'Enforce' });
   });
-  afterAll(() => service.close());
 
   it.each([
     'application/json; charset=utf-8',
@@ -142,9 +124,8 @@ describe('a body', () => {
 describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
   let service: Running;
   beforeAll(async () => {
-    service = await start({ enforcementMode: mode });
+    service = await open({ enforcementMode: mode });
   });
-  afterAll(() => service.close());
 
   it.each([
     ['of announced length', [post('/flows/api/webhook/push', { 'content-length': `${CAP + 1}` })]],
@@ -236,9 +217,8 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('under %s', (mode) => {
 describe('no answer of the receive endpoint is active content', () => {
   let service: Running;
   beforeAll(async () => {
-    service = await start({ enforcementMode: 'Enforce' });
+    service = await open({ enforcementMode: 'Enforce' });
   });
-  afterAll(() => service.close());
 
   const request = (line: string, headers = 'host: localhost\r\n') =>
     `${line} HTTP/1.1\r\n${headers}connection: close\r\n\r\n`;
@@ -368,7 +348,7 @@ async function hold(url: string, text: string): Promise<{ socket: Socket; answer
   const answer = new Promise<string>((done) => socket.on('close', () => done(received)));
   await once(socket, 'connect');
   socket.write(text);
-  cleanUps.push(async () => void socket.destroy());
+  onTestFinished(() => void socket.destroy());
   return { socket, answer };
 }
 
@@ -467,7 +447,7 @@ describe('a stop', () => {
     expect(await inFlight.answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*"runId"/);
     await closed;
     const file = new (await import('better-sqlite3')).default(`${service.workspace.folder}/own.db`);
-    cleanUps.push(async () => void file.close());
+    onTestFinished(() => void file.close());
     const rows = file.prepare('SELECT status_code, reason, headers FROM deliveries ORDER BY status_code').all();
     expect(rows).toMatchObject([{ status_code: 200 }, { status_code: 503, reason: 'store_unavailable' }]);
   });

@@ -1,6 +1,5 @@
 import { createHmac } from 'node:crypto';
-import pino from 'pino';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
@@ -24,10 +23,6 @@ async function bench(deliveryStore: 'database' | 'memory'): Promise<Bench> {
   const workspace: Workspace = await createWorkspace();
   const clock = { ms: START };
   let running: SluiceApp | undefined;
-  onTestFinished(async () => {
-    await running?.close();
-    await workspace.remove();
-  });
   return {
     clock,
     async start(settings = {}, extensions = {}) {
@@ -39,7 +34,6 @@ async function bench(deliveryStore: 'database' | 'memory'): Promise<Bench> {
         // What it deploys lets more pass, on purpose.
         allow: ['access'],
         clock: { now: () => clock.ms, monotonic: () => clock.ms },
-        logger: pino({ level: 'silent' }),
       });
       running = app;
       return { app, url: `${await app.listen()}/flows/api/webhook/in` };

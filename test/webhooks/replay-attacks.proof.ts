@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import pino from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
@@ -47,13 +46,9 @@ async function open(inputs: WebhookInputs, settings: SettingsInput = {}) {
       ...settings,
     },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
   });
   const url = await app.listen();
-  cleanUps.push(async () => {
-    await app.close();
-    await workspace.remove();
-  });
+  cleanUps.push(async () => {});
   return {
     send: (wire: Wire) => send(url, wire),
     runs: async () => (await getJson<unknown[]>(`${url}/flows/api/runs`)).length,

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ORDERS_ID, startDashboard, type TestDashboard } from '../dashboard/fixture.ts';
+import { describe, expect, it } from 'vitest';
+import { ORDERS_ID, useDashboard } from '../dashboard/fixture.ts';
 
 const KEY = 'a key that only the publisher has';
 const order = { id: 820982911946154, name: 'SO-1010', customer: { id: 7 } };
@@ -35,11 +35,7 @@ const MANIFESTS = [
   flow('denied', '06', { inputs: { ...github, webhookIpDenyList: ['127.0.0.1'] }, searchKeys: { order: 'body.name' } }),
 ];
 
-let dashboard: TestDashboard;
-beforeAll(async () => {
-  dashboard = await startDashboard({}, MANIFESTS);
-});
-afterAll(() => dashboard.close());
+const dashboard = useDashboard('all', {}, MANIFESTS);
 
 async function deliver(slug: string, payload: unknown, key = KEY) {
   const body = typeof payload === 'string' ? payload : JSON.stringify(payload);

@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { buildApp } from '../database.ts';
 import { openKind } from '../store/stores.ts';
 import { temporaryFolder } from '../temporary.ts';
@@ -37,9 +36,7 @@ async function services(count: number) {
         settings: { manifests: folder, databaseUrl: 'sqlite::memory:', host: '127.0.0.1', port: 0 },
         store: { ...store, beat: async ({ ledgerAt }) => ({ at: undefined, ledgerAt, replicas: count, died: [] }) },
         clock,
-        logger: pino({ level: 'silent' }),
       });
-      onTestFinished(() => app.close());
       await app.listen();
       return app;
     }),

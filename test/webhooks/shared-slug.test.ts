@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { eventually } from '../eventually.ts';
-import { type Gateway, type Sent, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Gateway, type Sent, startGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const FIRST = '0a000000-0000-4000-8000-000000000001';
@@ -15,11 +15,6 @@ const HOOK: WebhookInputs = {
   webhookHmacKey: KEY,
   webhookNonceHeader: 'X-GitHub-Delivery',
 };
-
-const running: Gateway[] = [];
-afterEach(async () => {
-  for (const gateway of running.splice(0)) await stopGateway(gateway);
-});
 
 const manifestOf = (hook: WebhookInputs, more: object = {}) => ({
   id: SECOND,
@@ -36,14 +31,12 @@ async function open(
   second: WebhookInputs = {},
   settings: SettingsInput = {},
 ): Promise<Gateway> {
-  const gateway = await startGateway({
+  return startGateway({
     flowId: FIRST,
     triggers: { hook: { ...HOOK, ...first } },
     others: { second: manifestOf(second) },
     settings: { refusedDeploys: 'fail', ...settings },
   });
-  running.push(gateway);
-  return gateway;
 }
 
 function push(value: unknown, id = 'id-1'): Sent {
@@ -198,7 +191,6 @@ describe('a delivery to a slug that two flows share', () => {
       triggers: { other: { type: 'webhook', inputs, searchKeys: { own: 'body.n' } } },
     };
     const gateway = await startGateway({ flowId: FIRST, triggers: { hook: HOOK }, others: { second } });
-    running.push(gateway);
     await post(gateway, `/flows/api/flows/${SECOND}/disable`);
     await sendTo(gateway, push({ n: 1 }));
     expect(await gateway.latestDelivery()).not.toHaveProperty('searchKeys.own');
@@ -269,7 +261,6 @@ describe('a deploy', () => {
 
   it('brings no other flow to a slug unless both say so, and tells of one that comes', async () => {
     const gateway = await startGateway({ flowId: FIRST, triggers: { hook: { ...HOOK, webhookShared: false } } });
-    running.push(gateway);
     const stranger = await put(gateway, [manifestOf({})]);
     expect(JSON.stringify(stranger.body)).toContain('belongs to the deployed flow');
     const opening = await put(gateway, [firstOf({})]);

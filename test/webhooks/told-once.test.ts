@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
@@ -115,11 +115,6 @@ describe.each(['Off', 'Audit', 'Enforce'] satisfies EnforcementMode[])('under %s
     });
     await app.fastify.ready();
   });
-  afterAll(async () => {
-    await app.close();
-    await workspace.remove();
-  });
-
   it.each(Object.entries(ROWS).map(([name, row], at) => [name, row, at] as const))(
     '%s is listed once, logged once and failed by one gate',
     async (_, { headers = {}, body = '{}', violations, events }, at) => {

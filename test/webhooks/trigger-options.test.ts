@@ -1,8 +1,8 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { sign } from '../oracles/octokit.ts';
-import { type Gateway, type Sent, sharedGateways, startGateway, stopGateway } from '../publishers/gateway.ts';
+import { type Gateway, type Sent, sharedGateways, startGateway } from '../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const GITHUB: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };
@@ -11,9 +11,7 @@ const open = sharedGateways();
 
 /** A service of the test's own. */
 async function start(triggers: Record<string, WebhookInputs>, settings: SettingsInput = {}): Promise<Gateway> {
-  const gateway = await startGateway({ triggers, settings });
-  onTestFinished(() => stopGateway(gateway));
-  return gateway;
+  return startGateway({ triggers, settings });
 }
 
 async function push(body: string, id = 'id-1'): Promise<Sent> {

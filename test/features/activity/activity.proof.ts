@@ -22,7 +22,6 @@ async function act(store: Store, ...numbers: number[]): Promise<void> {
 
 test('the command lists who did what, and verifies it: 0 whole, 1 broken, 2 not to be checked', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   const path = join(workspace.folder, 'data/sluice.db');
   const store = await openSqliteStore({ path, chainKey: bodySealer(SECRET).chainKey });
   await act(store, 1, 2);

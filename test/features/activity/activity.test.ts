@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
 import { ACTIONS } from '../../../src/dashboard/web/words.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
@@ -86,7 +86,6 @@ describe('the activity', () => {
   beforeAll(async () => {
     dashboard = await startDashboard({ access });
   });
-  afterAll(() => dashboard.close());
 
   it('has each request that changes something: who, when, what, why, and how it ended', async () => {
     const headers = { 'x-sluice-reason': 'the shop floods us' };
@@ -160,7 +159,6 @@ describe('the activity', () => {
     const askIt = asker(() => broken);
     expect((await askIt('oncall', { method: 'POST', url: `${FLOW}/enable` })).status).toBe(503);
     expect((await askIt('reader', { url: FLOW })).json).toMatchObject({ isEnabled: false });
-    await broken.app.close();
   });
 });
 
@@ -193,7 +191,6 @@ it('has words on the page for every operation that it may list, and for no other
       'changeSecret',
     ].sort(),
   );
-  await dashboard.close();
 });
 
 it('calls everybody anyone where the dashboard has no credentials', async () => {
@@ -201,5 +198,4 @@ it('calls everybody anyone where the dashboard has no credentials', async () => 
   await dashboard.app.inject({ method: 'POST', url: `${FLOW}/disable` });
   const response = await dashboard.app.inject('/flows/api/activity');
   expect(response.json()).toMatchObject([{ actor: 'anyone', action: 'disableFlow' }]);
-  await dashboard.close();
 });

@@ -1,5 +1,4 @@
-import pino from 'pino';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ALERT_FLOW_ID } from '../../../src/model/manifest.ts';
 import { buildApp } from '../../database.ts';
 import { createWorkspace } from '../../e2e/service.ts';
@@ -12,14 +11,11 @@ const targets = { ops: { type: 'slack', url: 'https://hooks.example.com/canary' 
 
 async function start({ manifests = [] as object[] } = {}) {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   for (const [at, manifest] of manifests.entries()) await workspace.writeManifest(`${at}.json`, manifest);
   const app = await buildApp({
     settings: { port: 0, dashboardToken: ALL, alerts: { targets } as never },
     folder: workspace.folder,
-    logger: pino({ level: 'silent' }),
   });
-  onTestFinished(() => app.close());
   await app.listen();
   const ask = async (method: 'GET' | 'POST' | 'PUT' | 'DELETE', url: string, payload?: unknown) => {
     const headers = { authorization: `Bearer ${ALL}` };

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { buildApp, type SluiceApp } from '../../../src/app.ts';
+import type { SluiceApp } from '../../../src/app.ts';
 import { stepTypes } from '../../../src/config/steps.ts';
 import { type AlertSender, createSendAlertHandler } from '../../../src/features/alerts/send.ts';
 import { alertsStore } from '../../../src/features/alerts/store.ts';
@@ -13,6 +13,7 @@ import { handlerTable } from '../../../src/flows/handlers/index.ts';
 import { createIdSource } from '../../../src/model/ids.ts';
 import { ALERT_FLOW_ID } from '../../../src/model/manifest.ts';
 import type { StepResult, Store } from '../../../src/store/store.ts';
+import { buildApp } from '../../database.ts';
 import { createWorkspace, eventually } from '../../e2e/service.ts';
 import { type FakeClock, fakeClock, openStore, recordingLogger, until } from '../../flows/fixture.ts';
 import { claimAll, failed, finish, flowId, graphOf, id, startRun, succeeded, T0 } from '../../store/samples.ts';
@@ -524,7 +525,6 @@ describe('a service with alerts', () => {
       server.close();
     });
     const workspace = await createWorkspace();
-    onTestFinished(() => workspace.remove());
     const orders = '0b7c9d10-0000-4000-8000-000000000001';
     await workspace.writeManifest('orders.json', {
       id: orders,
@@ -550,7 +550,6 @@ describe('a service with alerts', () => {
       folder: workspace.folder,
       logger: pino({ level: 'trace' }, { write: (line: string) => lines.push(line) }),
     });
-    onTestFinished(() => app.close());
     const address = await app.listen();
     const trigger = { method: 'POST', url: `/flows/api/flows/${orders}/trigger`, payload: {} } as const;
     const { runId } = (await app.fastify.inject(trigger)).json();

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { eventually } from '../../e2e/service.ts';
-import { type Gateway, NOW, type Sent, startGateway, stopGateway } from '../../publishers/gateway.ts';
+import { type Gateway, NOW, type Sent, startGateway } from '../../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const HOOK: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey: KEY };
@@ -23,19 +23,12 @@ const steps = {
   },
 };
 
-const running: Gateway[] = [];
-afterEach(async () => {
-  for (const gateway of running.splice(0)) await stopGateway(gateway);
-});
-
 async function open(hook: WebhookInputs = {}, limits: object = {}): Promise<Gateway> {
-  const gateway = await startGateway({
+  return startGateway({
     triggers: { hook: { ...HOOK, ...hook } },
     coalesce: { ...LIMITS, ...limits },
     steps,
   });
-  running.push(gateway);
-  return gateway;
 }
 
 function push(value: unknown, { event = 'push', key = KEY, type = 'application/json' } = {}): Sent {

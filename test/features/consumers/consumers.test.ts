@@ -88,6 +88,5 @@ describe('a token', () => {
     const denied = await guarded.app.inject({ method: 'PUT', url: ADA, headers });
     expect(denied.json()).toMatchObject({ statusCode: 403, reason: 'insufficient_scope' });
     expect((await guarded.app.inject({ url: '/flows/api/webhooks/consumers', headers })).json()).toEqual([]);
-    await guarded.close();
   });
 });

@@ -1,7 +1,7 @@
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { runCli } from '../../e2e/cli.ts';
 import { createWorkspace } from '../../e2e/service.ts';
@@ -15,7 +15,6 @@ interface Check {
 
 test('doctor looks at the database of a running service, and names damage, what waits and dangerous settings', async () => {
   const workspace = await createWorkspace();
-  onTestFinished(() => workspace.remove());
   const path = join(workspace.folder, 'data/sluice.db');
   const run = async (args: readonly string[], env = {}) => {
     const result = await runCli(workspace, ['doctor', ...args, '--json'], {

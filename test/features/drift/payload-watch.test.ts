@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import pino from 'pino';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
 import { createPayloadWatch, timeOf } from '../../../src/features/drift/payload-watch.ts';
 import { driftStore } from '../../../src/features/drift/store.ts';
@@ -23,10 +23,6 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   flowId = randomUUID();
-});
-afterAll(async () => {
-  await app.close();
-  await workspace.remove();
 });
 
 /** One trigger, and a step that logs a message. */

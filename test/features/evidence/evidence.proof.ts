@@ -88,10 +88,7 @@ describe('sluice evidence', () => {
     await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookEnforcementMode: 'Enforce' } }));
     service = await startService(workspace, { SLUICE_EVIDENCE_KEY: 'file:private.pem' });
   });
-  afterAll(async () => {
-    await service.stop('SIGTERM');
-    await workspace.remove();
-  });
+  afterAll(() => service.stop('SIGTERM'));
 
   const cli = (...args: string[]) => runCli(workspace, args);
   const sent = async (...args: string[]) => {

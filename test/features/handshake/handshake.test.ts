@@ -1,8 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { issuesOf } from '../../manifest/rules.ts';
-import { type Gateway, type Sent, startGateway, stopGateway } from '../../publishers/gateway.ts';
+import { type Gateway, type Sent, startGateway } from '../../publishers/gateway.ts';
 
 const SIGNED = { webhookSignatureScheme: 'GitHub', webhookHmacKey: 'a key of the test' } as const;
 const EVENT_GRID = [{ eventType: 'Microsoft.EventGrid.SubscriptionValidationEvent', data: { validationCode: 'C-1' } }];
@@ -42,7 +42,6 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => stopGateway(gateway));
 
 const json = (body: unknown): Sent => ({
   method: 'POST',

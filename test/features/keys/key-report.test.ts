@@ -2,7 +2,7 @@ import { createHash, createHmac, generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
 import type { Extensions } from '../../../src/config/api.ts';
 import { createKeyKeeper } from '../../../src/features/keys/key-keeper.ts';
@@ -110,9 +110,6 @@ const counts = async () => (await report()).map(({ role, reference, count }) => 
 beforeEach(() => {
   folder = temporaryFolder('keys');
   clock = new FakeClock();
-});
-afterEach(async () => {
-  await app.close();
 });
 
 const rotated = { shop: hook({ webhookHmacKey: 'env:B', webhookHmacKeyPrevious: 'env:A' }) };

@@ -1,19 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import {
   type AgentTool,
   agentTools,
   documentSchema,
   type ServiceDocument,
 } from '../../../src/features/mcp/agent-tools.ts';
-import { startDashboard, type TestDashboard, UNKNOWN_ID } from '../../dashboard/fixture.ts';
+import { UNKNOWN_ID, useDashboard } from '../../dashboard/fixture.ts';
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard();
 let document: ServiceDocument;
 beforeAll(async () => {
-  dashboard = await startDashboard();
   document = documentSchema.parse((await dashboard.app.inject('/flows/api/openapi.json')).json());
 });
-afterAll(() => dashboard.close());
 
 function tool(name: string): AgentTool {
   const found = agentTools(document, ['read', 'operate']).find((each) => each.name === name);

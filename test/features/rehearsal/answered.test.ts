@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { answersFrom } from '../../../src/features/rehearsal/answered.ts';
 import { defineHandler } from '../../../src/flows/handlers/handler.ts';
@@ -19,14 +19,10 @@ const CALL = {
 const answer200 = { output: { status: 200, headers: { 'content-type': 'application/json' }, body: { id: 'A1' } } };
 
 const SECRET_OF_DELIVERY = 'of-the-delivery';
-const open: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of open.splice(0)) await close();
-});
 
 async function simulated(flow: ReturnType<typeof loaded>, ...rest: [Parameters<typeof simulatorOf>[1]?]) {
   const simulator = await simulatorOf(flow, ...rest);
-  open.push(simulator.close);
+  onTestFinished(simulator.close);
   return simulator;
 }
 

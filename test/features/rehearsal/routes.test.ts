@@ -1,14 +1,7 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import type { Credentials } from '../../../src/config/credentials.ts';
 import { activityStore } from '../../../src/features/activity/store.ts';
-import {
-  CANARIES,
-  ORDERS,
-  ORDERS_ID,
-  orderDelivery,
-  startDashboard,
-  type TestDashboard,
-} from '../../dashboard/fixture.ts';
+import { CANARIES, ORDERS, ORDERS_ID, orderDelivery, startDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 const ALL = 'all-0f1e2d3c4b5a6978';
 const TOKENS = [
@@ -19,10 +12,9 @@ const TOKENS = [
 ] as const;
 const access: Credentials = { kind: 'credentials', token: ALL, tokens: TOKENS };
 
-let dashboard: TestDashboard;
+const dashboard = useDashboard('all', { access });
 
 beforeAll(async () => {
-  dashboard = await startDashboard({ access });
   const delivered = await dashboard.app.inject(
     orderDelivery('{"order":7,"mail":"jo@example.com"}', {
       headers: { authorization: CANARIES.authorization, cookie: CANARIES.cookie },
@@ -30,7 +22,6 @@ beforeAll(async () => {
   );
   expect(delivered.statusCode).toBe(200);
 });
-afterAll(() => dashboard.close());
 
 const CHANGED = {
   ...ORDERS,
@@ -180,5 +171,4 @@ it('says where gates cannot be judged again, and compares what follows', async (
   expect(other.groups).toMatchObject([{ kind: 'step', at: 'next', what: ['Succeeded -> Skipped'] }]);
   const [same] = (await ask(bell('canary-of-the-bell-1', 'false'))).json().flows;
   expect(same).toMatchObject({ unknown: [], groups: [{ at: 'next' }] });
-  await own.close();
 });

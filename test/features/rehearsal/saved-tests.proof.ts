@@ -59,7 +59,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await service.stop('SIGTERM');
   shop.close();
-  await workspace.remove();
 });
 
 const portOfShop = () => (shop.address() as AddressInfo).port;

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { SettingsInput } from '../../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
@@ -16,7 +16,6 @@ import {
   type Sent,
   sharedGateways,
   startGateway,
-  stopGateway,
 } from '../../publishers/gateway.ts';
 import { temporaryFolder } from '../../temporary.ts';
 import { KEYS } from '../../webhooks/schemes/fixtures.ts';
@@ -35,7 +34,6 @@ async function start(
   options: Omit<GatewayOptions, 'triggers'> = {},
 ): Promise<Gateway & { send(sent: Sent): ReturnType<Gateway['deliver']> }> {
   const gateway = await startGateway({ triggers: { hook: withKey(inputs) }, ...options });
-  onTestFinished(() => stopGateway(gateway));
   return { ...gateway, send: (sent) => gateway.deliver('hook', sent) };
 }
 

@@ -1,7 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { stepTypes } from '../../../src/config/steps.ts';
 import { runFlow } from '../../../src/testing.ts';
@@ -28,7 +27,6 @@ describe('a step type by the recipe', () => {
       settings: { databaseUrl: 'sqlite::memory:' },
       extensions: { handlers: [greet] },
       folder,
-      logger: pino({ level: 'silent' }),
     });
     await app.fastify.ready();
     const listed = (await app.fastify.inject('/flows/api/handlers')).json();

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { issuesAfter } from '../../manifest/rules.ts';
-import { type Gateway, NOW, startGateway, stopGateway } from '../../publishers/gateway.ts';
+import { type Gateway, NOW, startGateway } from '../../publishers/gateway.ts';
 
 const [FIRST, SECOND, THIRD, PREVIOUS] = ['first', 'second', 'third', 'previous'].map(
   (name) => `the ${name} key of the test, long enough`,
@@ -35,7 +35,6 @@ beforeAll(async () => {
     },
   });
 });
-afterAll(() => stopGateway(gateway));
 
 let deliveries = 0;
 /** A body of its own, so that no delivery repeats another. */
