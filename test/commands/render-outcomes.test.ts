@@ -2,12 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { concludeCheck, concludeDeploy, renderDeployed, renderOutcomes } from '../../src/commands/render-outcomes.ts';
 import { gravest } from '../../src/deploys/changes/index.ts';
 import type { DeployOutcome, Finding, FindingClass, Override } from '../../src/model/finding.ts';
-import { compare, FLOW_ID, flow, inFlight } from '../features/deploy-rules/samples.ts';
+import { compare, FLOW_ID, flow, inFlight, noOp } from '../features/deploy-rules/samples.ts';
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
 const before = flow({ fetch: noOp(), approve: noOp('fetch'), pay: noOp('approve') });
 
 const outcome = (change: Partial<DeployOutcome> = {}): DeployOutcome => {

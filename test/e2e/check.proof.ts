@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeployOutcome } from '../../src/model/finding.ts';
+import { noOp } from '../features/deploy-rules/samples.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, eventually, type Service, startService, type Workspace } from './service.ts';
 
@@ -13,10 +14,6 @@ const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
 /** The settings of the service that runs: the command sends their credentials to no other. */
 const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
 const steps = { a: noOp(), b: noOp('a'), c: noOp('b') };
 const orders = (change: object = {}) => ({
   id: FLOW_ID,
@@ -55,10 +52,7 @@ beforeAll(async () => {
     ({ steps: rows }) => rows.some(({ stepKey, status }) => stepKey === 'ask' && status === 'Pending'),
   );
 }, 60_000);
-afterAll(async () => {
-  await service.stop('SIGTERM');
-  await deployed.remove();
-});
+afterAll(() => service.stop('SIGTERM'));
 
 const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
 async function trigger(id: string): Promise<string> {
@@ -150,7 +144,6 @@ describe('sluice check', () => {
     const after = await runCli(folder, ['check']);
     expect(after).toMatchObject({ code: 1, stderr: '' });
     expect(after.stdout).toContain('no stored run did anything in it');
-    await folder.remove();
   });
 
   it.each([
@@ -173,7 +166,6 @@ describe('sluice check', () => {
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(message);
     expect(stderr).not.toContain('    at ');
-    await folder.remove();
   });
 
   it('says how to give credentials where the service asks for them', async () => {
@@ -185,6 +177,5 @@ describe('sluice check', () => {
     expect(wrong.stderr).not.toContain('a-wrong-token');
     const right = await runCli(folder, ['check', '--against', service.url, '--token', TOKEN]);
     expect(right).toMatchObject({ code: 0, stderr: '' });
-    await folder.remove();
   });
 });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { diffSnapshots } from '../../../src/manifest/diff.ts';
 import type { Json } from '../../../src/model/json.ts';
@@ -12,7 +12,6 @@ let stage: Stage;
 beforeAll(async () => {
   stage = await openStage();
 });
-afterAll(() => stage.close());
 
 const everywhere = (steps: Steps) => withHistory(...Object.keys(steps));
 const compareSteps = (before: object, after: object, live = QUIET) =>

@@ -1,20 +1,14 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions } from '../../../src/deploys/changes/index.ts';
-import { SETTINGS, withHistory } from './samples.ts';
+import { noOp, SETTINGS, step, withHistory } from './samples.ts';
 import { openStage, type Stage } from './stage.ts';
 
 let stage: Stage;
 beforeAll(async () => {
   stage = await openStage();
 });
-afterAll(() => stage.close());
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
-const step = (type: string, inputs: object, ...after: string[]) => ({ ...noOp(...after), type, inputs });
 const loop = (items: readonly number[], message: string) => ({
   ...noOp('first'),
   type: 'ForEach',

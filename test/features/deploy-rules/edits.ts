@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
 import type { FindingClass } from '../../../src/model/finding.ts';
+import { noOp, step } from './samples.ts';
 
 /** One kind of edit, what it is called, and whether a run in flight that is let finish is none the wiser. */
 export interface Edit {
@@ -12,11 +13,6 @@ export interface Edit {
   readonly isHarmless: boolean;
 }
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
-const step = (type: string, inputs: object, ...after: string[]) => ({ ...noOp(...after), type, inputs });
 const on = (edges: object, type = 'NoOp', inputs: object = {}) => ({ type, inputs, runAfter: edges });
 const loop = <Children extends object>(steps: Children, rest: object = {}, ...after: string[]) => ({
   ...noOp(...after),

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { compareRevisions, gravest } from '../../../src/deploys/changes/index.ts';
 import { NO_CHANGE } from '../../../src/deploys/deploy-access.ts';
 import { planDeploy } from '../../../src/deploys/deploy-plan.ts';
@@ -12,7 +12,6 @@ let stage: Stage;
 beforeAll(async () => {
   stage = await openStage();
 });
-afterAll(() => stage.close());
 
 describe('runs in flight that are let finish after a deploy', () => {
   it.each(EDITS)('$name: $class, harmless $isHarmless', async ({ before, after, class: expected, isHarmless }) => {

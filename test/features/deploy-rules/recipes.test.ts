@@ -6,12 +6,8 @@ import type { Manifest } from '../../../src/manifest/schema.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { mergePatch } from './merge-patch.ts';
-import { compare, flow, load, NOW, snapshot, withHistory } from './samples.ts';
+import { compare, flow, load, NOW, noOp, snapshot, withHistory } from './samples.ts';
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
 const say = (message: string, ...after: string[]) => ({ ...noOp(...after), type: 'LogMessage', inputs: { message } });
 const call = (...after: string[]) => ({
   ...noOp(...after),

@@ -52,6 +52,13 @@ export function inFlight(...runs: Record<string, Standing>[]): LiveFlow {
   };
 }
 
+/** A step as an author writes it, behind others that have to succeed. */
+export const noOp = (...after: string[]) => ({
+  type: 'NoOp',
+  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
+});
+export const step = (type: string, inputs: object, ...after: string[]) => ({ ...noOp(...after), type, inputs });
+
 /** A manifest as an author writes it. */
 export function flow(steps: object, rest: object = {}): object {
   return { id: FLOW_ID, name: 'Orders', version: '1', steps, ...rest };

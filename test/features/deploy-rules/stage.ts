@@ -14,6 +14,7 @@ import { createIdSource } from '../../../src/model/ids.ts';
 import type { Json } from '../../../src/model/json.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
+import { endLater } from '../../ending.ts';
 
 /** What a run did: every call of a handler in order, then how each step and the run ended. */
 export interface Performance {
@@ -43,7 +44,6 @@ export interface Stage {
   }): Promise<Performance>;
   /** A run that starts after the deploy. */
   performNext(before: object, after: object): Promise<Performance>;
-  close(): Promise<void>;
 }
 
 /** What no deploy may change: inputs are the one thing that runs in flight take from the newest revision. */
@@ -56,6 +56,7 @@ const signalName = 'go';
 /** A store in memory, a clock that jumps, and the engine's own parts. */
 export async function openStage(): Promise<Stage> {
   const store = await openSqliteStore({ path: ':memory:' });
+  endLater(() => store.close());
   let now = Date.parse('2026-03-01T12:00:00Z');
   let flows = 0;
   const calls: string[] = [];
@@ -161,7 +162,6 @@ export async function openStage(): Promise<Stage> {
       await catalog.deploy(load(after, id));
       return finish(await start(catalog, load(after, id)), catalog, undefined);
     },
-    close: () => store.close(),
   };
 }
 

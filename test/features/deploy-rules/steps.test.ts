@@ -2,12 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { gravest } from '../../../src/deploys/changes/index.ts';
 import type { FindingClass } from '../../../src/model/finding.ts';
-import { compare, flow, QUIET, verdicts, withHistory } from './samples.ts';
+import { compare, flow, noOp, QUIET, verdicts, withHistory } from './samples.ts';
 
-const noOp = (...after: string[]) => ({
-  type: 'NoOp',
-  runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
-});
 const when = (step: object, upstream: string, condition?: string) => ({
   ...step,
   runAfter: { [upstream]: { statuses: ['Succeeded'], ...(condition === undefined ? {} : { when: condition }) } },
