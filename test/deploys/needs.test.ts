@@ -1,46 +1,21 @@
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { AppOptions, SluiceApp } from '../../src/app.ts';
+import { describe, expect, it } from 'vitest';
+import type { SluiceApp } from '../../src/app.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { stepTypes } from '../../src/config/steps.ts';
 import { createNeedsReader } from '../../src/deploys/needs.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
-import { buildApp, isOnPostgres, storedText } from '../database.ts';
-import { createWorkspace, FLOW_ID, GITHUB_SECRET, githubManifest, type Workspace } from '../e2e/service.ts';
-import { push } from '../folder-app.ts';
+import { isOnPostgres, storedText } from '../database.ts';
+import { FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
+import { push, useFolderApp } from '../folder-app.ts';
 
 type NeedsKeys = Parameters<typeof createNeedsReader>[0]['keys'];
 
-let workspace: Workspace;
-const apps: SluiceApp[] = [];
-let logged: string[] = [];
-
-beforeEach(async () => {
-  workspace = await createWorkspace();
-  logged = [];
-});
-afterEach(async () => {
-  for (const app of apps.splice(0)) await app.close();
-  await workspace.remove();
-});
-
-/** The service on the workspace; the one that ran before is stopped. */
-async function start(settings: SettingsInput = {}, options: AppOptions = {}): Promise<SluiceApp> {
-  for (const app of apps.splice(0)) await app.close();
-  const app = await buildApp({
-    folder: workspace.folder,
-    logger: pino({ level: 'warn' }, { write: (line: string) => logged.push(line) }),
-    settings: { port: 0, enforcementMode: 'Enforce', ...settings },
-    ...options,
-  });
-  apps.push(app);
-  await app.listen();
-  return app;
-}
+const workspace = useFolderApp();
+const { start } = workspace;
 
 const manifest = (inputs: object = {}) => githubManifest({ steps: { only: { type: 'NoOp' } }, inputs });
 const write = (next: object) => workspace.writeManifest('push.json', next);
@@ -177,7 +152,7 @@ describe('what is behind a reference', () => {
     expect(await activities(app, 'changeSecret')).toMatchObject([
       { actor: 'sluice', details: { references: 'env:KEY' } },
     ]);
-    expect(logged.filter((line) => line.includes('The value of env:KEY changed'))).toHaveLength(1);
+    expect(workspace.logged.filter((line) => line.includes('The value of env:KEY changed'))).toHaveLength(1);
     const again = await start({}, { environment: { KEY: 'the next key' } });
     expect(await activities(again, 'changeSecret')).toHaveLength(1);
   });
@@ -249,7 +224,7 @@ describe('a setting by which more get in than at the last start', () => {
       expect(told, name).toHaveLength(at + 1);
       expect(told[0], name).toMatchObject({ actor: 'sluice', details: { access: 'wider' } });
       expect(
-        logged.filter((line) => line.includes('AccessWidened')),
+        workspace.logged.filter((line) => line.includes('AccessWidened')),
         name,
       ).toHaveLength(at + 1);
     }
@@ -279,7 +254,7 @@ it('a new route without a signature is told, but not those of a first start', as
   const other = { ...manifest({ ...open, webhookSlug: 'other' }), id, name: 'other' };
   expect((await ask(app, 'PUT', `/flows/api/flows/${id}`, other)).status).toBe(200);
   expect((await ask(app, 'GET', `/flows/api/activity?target=${id}&action=widenAccess`)).answer).toHaveLength(1);
-  expect(logged.filter((line) => line.includes('AccessWidened'))).toHaveLength(1);
+  expect(workspace.logged.filter((line) => line.includes('AccessWidened'))).toHaveLength(1);
 });
 
 describe('what a revision needs', () => {

@@ -1,28 +1,22 @@
 import { createHash, createHmac } from 'node:crypto';
-import pino from 'pino';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import type { EnforcementMode } from '../../src/model/manifest.ts';
-import { buildApp, deliveryStores } from '../database.ts';
-import { createWorkspace, FLOW_ID, GITHUB_SECRET, type Workspace } from '../e2e/service.ts';
+import { deliveryStores } from '../database.ts';
+import { FLOW_ID, GITHUB_SECRET } from '../e2e/service.ts';
 import { eventually } from '../eventually.ts';
+import { useFolderApp } from '../folder-app.ts';
 import { FakeClock } from './samples.ts';
 
 const BODY = '{"order":1}';
 const URL_SIGNED = 'https://hooks.example.com/flows/api/webhook/hook?shop=1';
 
-let workspace: Workspace;
+const workspace = useFolderApp({ listens: false });
 let app: SluiceApp | undefined;
 let clock: FakeClock;
-beforeEach(async () => {
-  workspace = await createWorkspace();
+beforeEach(() => {
   clock = new FakeClock();
-});
-afterEach(async () => {
-  await app?.close();
-  app = undefined;
-  await workspace.remove();
 });
 
 interface Given {
@@ -35,13 +29,7 @@ async function start({ mode, deliveryStore, inputs = {} }: Given): Promise<Sluic
   const hook = { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs };
   const triggers = { hook: { type: 'webhook', inputs: hook } };
   await workspace.writeManifest('hook.json', { id: FLOW_ID, version: '1', triggers, steps: {} });
-  app = await buildApp({
-    settings: { enforcementMode: mode, deliveryStore },
-    folder: workspace.folder,
-    clock,
-    logger: pino({ level: 'silent' }),
-  });
-  await app.fastify.ready();
+  app = await workspace.start({ enforcementMode: mode, deliveryStore }, { clock });
   return app;
 }
 

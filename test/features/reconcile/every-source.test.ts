@@ -1,9 +1,8 @@
 import { createHmac } from 'node:crypto';
-import pino from 'pino';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { SluiceApp } from '../../../src/app.ts';
-import { buildApp } from '../../database.ts';
-import { createWorkspace, eventually, FLOW_ID, type Workspace } from '../../e2e/service.ts';
+import { eventually, FLOW_ID } from '../../e2e/service.ts';
+import { useFolderApp } from '../../folder-app.ts';
 import { FakeClock } from '../../webhooks/samples.ts';
 import { type FakeApi, json, serveApi, tooMany } from './fakes/fake-api.ts';
 import { fakeGraph } from './fakes/graph.ts';
@@ -144,35 +143,16 @@ const PUBLISHERS: Readonly<Record<string, Publisher>> = {
 
 const LOST = 12;
 
-let workspace: Workspace;
+const workspace = useFolderApp();
 let clock: FakeClock;
-const apps: SluiceApp[] = [];
-beforeEach(async () => {
-  workspace = await createWorkspace();
+beforeEach(() => {
   clock = new FakeClock();
-});
-afterEach(async () => {
-  await stop();
-  await workspace.remove();
 });
 
 async function start(triggers: object): Promise<SluiceApp> {
   await workspace.writeManifest('hook.json', { id: FLOW_ID, version: '1', triggers, steps: {} });
-  const app = await buildApp({
-    settings: { host: '127.0.0.1', port: 0, egressAllow: ['127.0.0.0/8'], enforcementMode: 'Enforce' },
-    environment: { TOKEN },
-    folder: workspace.folder,
-    clock,
-    logger: pino({ level: 'silent' }),
-    allow: ['access'],
-  });
-  apps.push(app);
-  await app.listen();
-  return app;
-}
-
-async function stop(): Promise<void> {
-  for (const app of apps.splice(0)) await app.close();
+  const settings = { host: '127.0.0.1', egressAllow: ['127.0.0.0/8'] };
+  return workspace.start(settings, { environment: { TOKEN }, clock, allow: ['access'] });
 }
 
 interface Delivered {
@@ -212,7 +192,7 @@ it('makes one run of each delivery that any publisher sent in vain, and none of 
   for (const [name, { original }] of Object.entries(PUBLISHERS)) {
     expect(await deliver(first, name, original(arrived, clock.now()))).toBe(200);
   }
-  await stop();
+  await first.close();
 
   for (let id = 1; id <= LOST; id += 1) {
     clock.advance(MINUTE_MS);
