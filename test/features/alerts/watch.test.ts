@@ -114,6 +114,24 @@ async function looksOf(...watches: readonly Watched[]): Promise<void> {
   }
 }
 
+async function prepared(given: Watching): Promise<Watched> {
+  const watched = watching(given);
+  await watched.watch.prepare();
+  return watched;
+}
+
+/** Starts to look, and lets whole looks pass. */
+async function begin(watched: Watched): Promise<void> {
+  watched.watch.start();
+  await looksOf(watched);
+}
+
+async function started(given: Watching): Promise<Watched> {
+  const watched = await prepared(given);
+  await begin(watched);
+  return watched;
+}
+
 async function failRun(store: Store, runId = id(100)): Promise<void> {
   await startRun(store, graphOf({ a: [] }), { id: runId });
   const claim = (await claimAll(store)).find((each) => each.runId === runId);
@@ -131,11 +149,9 @@ async function messagesIn(store: Store): Promise<object[]> {
 describe('a watch', () => {
   it('makes one durable run for each message, which a start takes up where the process died after the commit', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     await failRun(store);
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     expect(await messagesIn(store)).toEqual([
       {
         target: 'ops',
@@ -168,8 +184,7 @@ describe('a watch', () => {
     const watched = watching({ store });
     watched.concerns = failingThings;
     await watched.watch.prepare();
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     const [message] = await messagesIn(store);
     expect(message).toMatchObject({
       text: 'Sluice: 2 firing',
@@ -181,8 +196,7 @@ describe('a watch', () => {
 
   it('tells of a deploy by which more get in, and why', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     const routes = [
       { route: 'in', trigger: 't', access: 'wider', before: null, after: '', reasons: ['No gate.'] },
     ] as const;
@@ -194,8 +208,7 @@ describe('a watch', () => {
 
   it('tells of secrets that have other values', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     const findings = [{ rule: 'secret-changed', message: 'The value of env:KEY changed.' }];
     await watched.watch.deployTold([{ flowId, name: 'Orders', refusal: null, findings, routes: [] }]);
     const text = expect.stringContaining('Secrets of Orders changed: The value of env:KEY changed.');
@@ -221,8 +234,7 @@ describe('a watch', () => {
     watched.hasPage = false;
     await watched.watch.prepare();
     await failRun(store);
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     expect(await messagesIn(store)).toMatchObject([
       { text: expect.stringContaining('A run of Orders failed'), link: null },
     ]);
@@ -230,11 +242,9 @@ describe('a watch', () => {
 
   it('says nothing of a run that could not tell a target, which the attention list names', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     await failRun(store);
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     const [claim] = await claimAll(store, watched.clock.now());
     if (claim === undefined) throw new Error('nothing was due');
     await finish(store, claim, failed(), watched.clock.now());
@@ -246,26 +256,21 @@ describe('a watch', () => {
 
   it('tells nobody while the flow is disabled', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     await watched.watch.stop();
     await store.setFlowEnabled({ flowId: ALERT_FLOW_ID, isEnabled: false, at: 0 });
-    const again = watching({ store });
-    await again.watch.prepare();
+    const again = await prepared({ store });
     await failRun(store);
-    again.watch.start();
-    await looksOf(again);
+    await begin(again);
     expect(await messagesIn(store)).toEqual([]);
     expect((await store.of(alertsStore).readAlerts({ limit: 9 })).failures).toEqual([]);
   });
 
   it('tells directly that the process is not ready, once, and that it is ready again', async () => {
     const store = await openStore();
-    const watched = watching({ store });
-    await watched.watch.prepare();
+    const watched = await prepared({ store });
     watched.unready = { reason: 'store_unavailable', message: 'the disk is full' };
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     expect(watched.sent).toEqual([]);
     watched.clock.pass(15_000);
     await looksOf(watched);
@@ -318,13 +323,6 @@ describe('an alert', () => {
   };
   const pagedIn = async (store: Store) =>
     (await messagesIn(store)).map((body) => (body as { alert: { status: string; dedupKey: string } }).alert);
-  const started = async (given: Watching) => {
-    const watched = watching(given);
-    await watched.watch.prepare();
-    watched.watch.start();
-    await looksOf(watched);
-    return watched;
-  };
 
   it('tells a program what it is about, and has its own for each cause', async () => {
     const store = await openStore();
@@ -389,8 +387,7 @@ describe('an alert', () => {
     const second = watching({ store, clock, targets: PAGER });
     second.concerns = [{ ...overdue, message: 'nightly was due' }];
     await second.watch.prepare();
-    second.watch.start();
-    await looksOf(second);
+    await begin(second);
     await second.watch.stop();
     const fired = await pagedIn(store);
     expect(fired.map(({ status }) => status)).toEqual(['firing', 'firing']);
@@ -471,11 +468,9 @@ describe('an alert', () => {
 
   it('that the process is not ready has one key from the direct message to its end', async () => {
     const store = await openStore();
-    const watched = watching({ store, targets: PAGER });
-    await watched.watch.prepare();
+    const watched = await prepared({ store, targets: PAGER });
     watched.unready = { reason: 'store_unavailable', message: 'the disk is full' };
-    watched.watch.start();
-    await looksOf(watched);
+    await begin(watched);
     watched.clock.pass(15_000);
     await looksOf(watched);
     watched.unready = undefined;
@@ -488,10 +483,8 @@ describe('an alert', () => {
 
   it('that a process may have told of before it was killed is resolved by the next one, and not after a stop', async () => {
     const store = await openStore();
-    const killed = watching({ store, targets: PAGER });
-    await killed.watch.prepare();
-    const next = watching({ store, targets: { ...OPS, ...PAGER } });
-    await next.watch.prepare();
+    await prepared({ store, targets: PAGER });
+    const next = await prepared({ store, targets: { ...OPS, ...PAGER } });
     expect(await messagesIn(store)).toMatchObject([
       { target: 'pager', alert: { status: 'resolved', kind: 'not_ready' } },
     ]);

@@ -68,6 +68,12 @@ async function link(): Promise<string> {
   return (await links())[0] ?? '';
 }
 
+/** A service with a run whose link was sent. */
+async function mailed() {
+  const app = await start();
+  return { app, runId: await begin(), url: await link() };
+}
+
 const send = ({ fastify }: SluiceApp, url: string, payload: string, type = 'application/x-www-form-urlencoded') =>
   fastify.inject({ method: 'POST', url, payload, headers: { 'content-type': type } });
 
@@ -78,9 +84,7 @@ async function forged({ store }: SluiceApp, given: Link): Promise<string> {
 
 describe('a link', () => {
   it('asks, changes nothing before somebody answers, and takes one answer', async () => {
-    const app = await start();
-    const runId = await begin();
-    const url = await link();
+    const { app, runId, url } = await mailed();
     await waiting(app, runId);
     for (const method of ['GET', 'HEAD', 'GET'] as const) {
       const page = await app.fastify.inject({ method, url: `${url}?choice=reject` });
@@ -165,9 +169,7 @@ describe('a link', () => {
   });
 
   it('gives one of several who answer at once what they wanted', async () => {
-    const app = await start();
-    const runId = await begin();
-    const url = await link();
+    const { app, runId, url } = await mailed();
     const choices = Array.from({ length: 10 }, (_, at) => (at % 2 === 0 ? 'approve' : 'reject'));
     const answers = await Promise.all(choices.map((choice) => send(app, url, `choice=${choice}`)));
     const taken = answers.map(({ statusCode }) => statusCode);
@@ -227,9 +229,7 @@ describe('a link', () => {
       },
     ],
   ])('of a run that %s is gone', async (_what, end) => {
-    const app = await start();
-    const runId = await begin();
-    const url = await link();
+    const { app, runId, url } = await mailed();
     await waiting(app, runId);
     await end(runId, app);
     expect((await app.fastify.inject(url)).statusCode).toBe(410);
@@ -247,9 +247,7 @@ describe('a link', () => {
   });
 
   it('that was never given out is not found, and a guesser is told to wait; who has one is not held up', async () => {
-    const app = await start();
-    const runId = await begin();
-    const url = await link();
+    const { app, runId, url } = await mailed();
     const token = url.slice(ANSWERS.length);
     const bytes = Buffer.from(token, 'base64url');
     const changed = (at: number) =>
@@ -295,9 +293,7 @@ describe('a link', () => {
     ['a type that is none', 'choice=approve', ';;;', 415],
     ['more than an answer', `choice=approve&x=${'x'.repeat(5000)}`, undefined, 413],
   ])('that is answered by %s says so', async (_what, body, type, status) => {
-    const app = await start();
-    const runId = await begin();
-    const url = await link();
+    const { app, runId, url } = await mailed();
     await waiting(app, runId);
     const answered = await send(app, url, body, type);
     expect([answered.statusCode, answered.headers['content-security-policy']]).toEqual([status, POLICY]);
@@ -371,9 +367,7 @@ describe('a link', () => {
 });
 
 it('a link takes no other methods, and loads its style from next to it', async () => {
-  const app = await start();
-  await begin();
-  const url = await link();
+  const { app, url } = await mailed();
   for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS'] as const) {
     const refused = await app.fastify.inject({ method, url });
     expect([refused.statusCode, refused.headers.allow]).toEqual([405, 'GET, HEAD, POST']);
@@ -410,9 +404,7 @@ it('a webhook named answers, and longer paths, stay what they were', async () =>
 });
 
 it('without the address of the service there are no links, and those before lead nowhere', async () => {
-  const app = await start();
-  const runId = await begin();
-  const url = await link();
+  const { app, runId, url } = await mailed();
   await waiting(app, runId);
   const off = await start(ONE_QUESTION, {});
   expect(off.warnings.join('\n')).toContain('SLUICE_PUBLIC_URL is not set');
