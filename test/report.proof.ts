@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { temporaryFolder } from './temporary.ts';
 
 const SCRIPTS = resolve(import.meta.dirname, '../scripts');
 type Budgets = Record<string, { most: number; goal: number }>;
@@ -10,10 +10,9 @@ let folder: string;
 let budgets: Budgets;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-report-'));
+  folder = temporaryFolder('report');
   budgets = JSON.parse(await readFile(join(SCRIPTS, 'budgets.json'), 'utf8'));
 });
-afterAll(() => rm(folder, { recursive: true }));
 
 /** What a report under these budgets says as errors, and its exit code. */
 async function reportUnder(chosen: Budgets): Promise<{ code: number; stderr: string }> {

@@ -1,11 +1,11 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import pino from 'pino';
 import { expect, onTestFinished, test } from 'vitest';
 import { buildApp, type SluiceApp } from '../src/app.ts';
 import { fakeClock, START } from './flows/fixture.ts';
+import { temporaryFolder } from './temporary.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -24,7 +24,7 @@ const manifest = {
 
 /** A service on a SQLite file, whose machine has clocks of its own; it may be started again. */
 async function service(databaseUrl = 'sqlite:sluice.db') {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-set-clock-'));
+  const folder = temporaryFolder('set-clock');
   await mkdir(join(folder, 'manifests'));
   await writeFile(join(folder, 'manifests', 'orders.json'), JSON.stringify(manifest));
   const clock = fakeClock();
@@ -36,10 +36,7 @@ async function service(databaseUrl = 'sqlite:sluice.db') {
       logger: pino({ level: 'silent' }),
     });
   let app: SluiceApp = await start();
-  onTestFinished(async () => {
-    await app.close();
-    await rm(folder, { recursive: true });
-  });
+  onTestFinished(() => app.close());
   const ask = async (method: 'GET' | 'POST', url: string) => {
     const { statusCode, body } = await app.fastify.inject({ method, url });
     return { statusCode, answer: JSON.parse(body) };

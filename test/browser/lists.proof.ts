@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { eventually, FLOW_ID, GITHUB_SECRET, getJson, githubManifest } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 import { deliver, MANIFESTS } from './deliver.ts';
 
@@ -163,7 +163,7 @@ describeInBrowser('every page, with names as long as they may be', () => {
   });
 });
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-tokens-'));
+const folder = temporaryFolder('tokens');
 const READER = 'reader-4f1c9d7ab2e8aaaa';
 const OPERATOR = 'operator-4f1c9d7ab2e8aaaa';
 
@@ -180,7 +180,6 @@ describeInBrowser('who may not change a thing', () => {
     env: { SLUICE_TOKENS: join(folder, 'tokens.json') },
   });
   beforeAll(async () => void (await deliver(service().url)));
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   const CHANGING =
     /Redeliver|all…|again|Cancel|Deploy|deploy|Drain|Disable|Delete|Start a run|Pause|Run now|Edit|Restore/;

@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -10,6 +9,7 @@ import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, type Service, startService, type Workspace } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
 const publishers = readPublishers();
@@ -17,7 +17,7 @@ const publishers = readPublishers();
 let folder: string;
 let printed: string;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-new-'));
+  folder = temporaryFolder('new');
   printed = '';
   for (const stream of [process.stdout, process.stderr]) {
     vi.spyOn(stream, 'write').mockImplementation((text) => {
@@ -29,7 +29,6 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.restoreAllMocks();
   process.exitCode = undefined;
-  await rm(folder, { recursive: true });
 });
 
 /** Runs `sluice new` for the folder, with nobody at a terminal; yields its exit code. */

@@ -1,8 +1,8 @@
-import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, renameSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { serve } from '../flows/handlers/loopback-server.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { createWorkspace, eventually, getJson, githubManifest, startService, written } from './service.ts';
 
 const CHECKOUT = resolve(import.meta.dirname, '../..');
@@ -16,8 +16,7 @@ interface Step {
 
 /** A copy of the build whose HTTP client is away until it is put back. */
 function withoutClient() {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-part-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('part');
   cpSync(join(CHECKOUT, 'dist'), join(folder, 'dist'), {
     recursive: true,
     filter: (path) => !path.endsWith('.map') && !path.endsWith('compile-cache'),

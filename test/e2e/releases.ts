@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 
 /** The folder of this checkout, whose `dist/` is the build under test. */
 export const PRESENT = resolve(import.meta.dirname, '../..');
@@ -23,8 +22,7 @@ export function twoReleases(): { earlier: string; later: string } {
  * longer works. It is gone when the test file has run.
  */
 export function nextRelease(change: Change): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-next-'));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('next');
   for (const name of ['src', 'scripts', 'docs/publishers', 'package-lock.json', 'tsconfig.json']) {
     cpSync(join(PRESENT, name), join(folder, name), { recursive: true });
   }

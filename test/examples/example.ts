@@ -1,12 +1,12 @@
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import { ROOT } from '../docs/pages.ts';
 import { type Service, startService, type Workspace } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 export const EXAMPLES = [
   'stripe-fulfilment',
@@ -45,8 +45,7 @@ interface Copy extends Workspace {
 
 /** All examples in a folder that goes with the test, and the one to work in; each port of their files is a free one. */
 export async function copyExample(name: Example): Promise<Copy> {
-  const root = await mkdtemp(join(tmpdir(), 'sluice-example-'));
-  onTestFinished(() => rm(root, { recursive: true, force: true }));
+  const root = temporaryFolder('example');
   const examples = join(root, 'examples');
   const folder = join(examples, name);
   await cp(join(ROOT, 'examples'), examples, { recursive: true, filter: (path) => !/[\\/]data$/.test(path) });

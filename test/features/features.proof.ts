@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, startService } from '../e2e/service.ts';
 import { sign } from '../oracles/octokit.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -62,13 +62,12 @@ function goneWith(name: string): readonly string[] {
 
 let tree: string;
 beforeAll(() => {
-  tree = mkdtempSync(join(tmpdir(), 'sluice-features-'));
+  tree = temporaryFolder('features');
   for (const name of ['src', 'scripts', 'docs', 'dist', 'package.json', 'package-lock.json', 'tsconfig.json']) {
     cpSync(join(ROOT, name), join(tree, name), { recursive: true, filter: (path) => !path.includes('compile-cache') });
   }
   symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
 });
-afterAll(() => rmSync(tree, { recursive: true, force: true }));
 
 /** Gives the copy all features; then deletes or adds some. Compiles and bundles service, command line and page. */
 function build(change: (features: string) => void): void {

@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -17,6 +16,7 @@ import {
   startService,
   type Workspace,
 } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const TOKEN = 'the-token-of-the-service';
@@ -98,7 +98,7 @@ beforeAll(async () => {
     ({ steps }) => steps.length > 0,
   );
   // In the place of npx, which would install the release: it asks for the same command of the same package.
-  bin = await mkdtemp(join(tmpdir(), 'sluice-bin-'));
+  bin = temporaryFolder('bin');
   const { name, version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   await writeFile(
     join(bin, 'npx'),
@@ -112,7 +112,6 @@ exec "${process.execPath}" "${join(ROOT, 'dist/cli.js')}" "$@"
 }, 60_000);
 afterAll(async () => {
   await service.stop('SIGTERM');
-  await rm(bin, { recursive: true });
   github.close();
 });
 
@@ -143,7 +142,7 @@ async function act(inputs: Record<string, string> = {}, event: object = { pull_r
     name,
     value.replace(/\$\{\{ inputs\.([\w-]+) \}\}/, (_, input) => inputOf(input)),
   ]);
-  const place = await mkdtemp(join(tmpdir(), 'sluice-job-'));
+  const place = temporaryFolder('job');
   await mkdir(join(place, 'home'));
   const files = { event: join(place, 'event.json'), summary: join(place, 'summary'), output: join(place, 'output') };
   await writeFile(files.event, JSON.stringify(event));
@@ -173,7 +172,6 @@ async function act(inputs: Record<string, string> = {}, event: object = { pull_r
     summary: await readFile(files.summary, 'utf8'),
     outputs: Object.fromEntries(outputs.map((line) => line.split('='))),
   };
-  await rm(place, { recursive: true });
   for (const said of [result.log, result.summary, JSON.stringify(comments)]) {
     for (const secret of [TOKEN, GITHUB]) expect(said).not.toContain(secret);
   }

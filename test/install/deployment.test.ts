@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { buildApp } from '../../src/app.ts';
 import { readSettings } from '../../src/config/settings.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
 import { DCLinter, lintDockerfile } from '../oracles/docker.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const DOCKER = join(ROOT, 'docker');
@@ -101,8 +101,7 @@ describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
   });
 
   it('gives Sluice settings that it accepts', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = temporaryFolder('deployment');
     mkdirSync(join(folder, 'run/secrets'), { recursive: true });
     for (const name of Object.keys(compose.secrets)) writeFileSync(join(folder, 'run/secrets', name), `a long ${name}`);
     const tokens = textOf('docker/tokens.json').replaceAll('file:/run', `file:${folder}/run`);
@@ -163,8 +162,7 @@ describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
 });
 
 it('the linter of compose files finds a wrong one', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder('deployment');
   const wrong = join(folder, 'compose.yml');
   writeFileSync(wrong, textOf('docker/compose.yml').replace('read_only:', 'readonly:'));
   expect(mistakesOf(wrong)).toEqual([expect.stringContaining('must NOT have additional properties')]);
@@ -236,8 +234,7 @@ describe('docker/health.mjs', () => {
     );
 
   it('succeeds while the service answers, and fails when it is gone', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = temporaryFolder('deployment');
     const settings = { port: 0, databaseUrl: 'sqlite::memory:', manifests: folder, logLevel: 'silent' as const };
     const app = await buildApp({ settings });
     const port = Number(new URL(await app.listen()).port);

@@ -1,7 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
@@ -9,6 +8,7 @@ import { parse, parseAllDocuments, stringify } from 'yaml';
 import { eventually, githubManifest } from '../e2e/service.ts';
 import { type KubeObject, unknownFields, wrongValues } from '../oracles/kubernetes.ts';
 import { newSchema } from '../postgres/schemas.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { fetchKubeTools, find, readText } from './kube-tools.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -26,14 +26,8 @@ function objectsOf(text: string): KubeObject[] {
   return parseAllDocuments(text).flatMap((document) => (document.toJS() as KubeObject | null) ?? []);
 }
 
-function temporary(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-chart-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 function valuesFile(values: object): string {
-  const file = join(temporary(), 'values.yaml');
+  const file = join(temporaryFolder('chart'), 'values.yaml');
   writeFileSync(file, stringify(values));
   return file;
 }
@@ -250,7 +244,7 @@ const named = (objects: readonly KubeObject[]) =>
 
 suite('the kustomize base', () => {
   it('is what the chart renders', () => {
-    const folder = temporary();
+    const folder = temporaryFolder('chart');
     for (const part of ['base', 'monitoring']) mkdirSync(join(folder, part));
     const { status, stderr } = run(process.execPath, 'scripts/kustomize.mjs', helm, folder);
     expect(status, stderr).toBe(0);
@@ -278,7 +272,7 @@ suite('the kustomize base', () => {
   });
 
   it('takes the overlay of the page', async () => {
-    const folder = temporary();
+    const folder = temporaryFolder('chart');
     cpSync(join(ROOT, 'charts'), join(folder, 'charts'), { recursive: true });
     mkdirSync(join(folder, 'hooks'));
     writeFileSync(join(folder, 'hooks/kustomization.yaml'), example('kustomization.yaml'));
@@ -315,7 +309,7 @@ describe('a pod of the base', () => {
   const objects = objectsOf(readText('charts/kustomize/base/sluice.yaml'));
 
   it('is ready with the variables and files that it has, and drains before it ends', async () => {
-    const folder = temporary();
+    const folder = temporaryFolder('chart');
     const secrets = { 'store-key': 'a key of the store', 'dashboard-token': 'a token of the dashboard' };
     const metrics = { 'metrics-token': 'a token of prometheus' };
     const config = find<{ data: Record<string, string> }>(objects, 'ConfigMap', 'sluice').data;

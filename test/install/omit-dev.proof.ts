@@ -1,16 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 import { npmStart } from './npm-start.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
 it('a built checkout installs without devDependencies, and starts', async () => {
-  const checkout = await mkdtemp(join(tmpdir(), 'sluice-'));
-  onTestFinished(() => rm(checkout, { recursive: true }));
+  const checkout = temporaryFolder('omit-dev');
   for (const name of ['package.json', 'package-lock.json', 'scripts', 'dist']) {
     await cp(join(ROOT, name), join(checkout, name), { recursive: true });
   }

@@ -1,15 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
 /** The scripts of test/oracles in a folder of its own, with a lock file of no package. */
 function copyOfOracles() {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-oracles-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder('oracles');
   for (const name of ['install.ts', 'installed.ts', 'lock.ts'])
     cpSync(join(ROOT, 'test/oracles', name), join(folder, name));
   const write = (name: string, content: object) => writeFileSync(join(folder, name), JSON.stringify(content));

@@ -1,13 +1,14 @@
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, statSync } from 'node:fs';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { cp, readFile, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageName } from '../../src/version.ts';
 import { eventually, getJson } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { startRegistry } from './registry.ts';
 import { serveWith } from './serve.ts';
 
@@ -59,7 +60,7 @@ const sizeOf = (at: string): number =>
 
 describe('the package, published and installed in folders of their own', () => {
   beforeAll(async () => {
-    home = await mkdtemp(join(tmpdir(), 'sluice-home-'));
+    home = temporaryFolder('home');
     project = folder('project');
     registry = await startRegistry();
     const [scope] = packageName.split('/');
@@ -73,7 +74,6 @@ describe('the package, published and installed in folders of their own', () => {
   }, 300_000);
   afterAll(async () => {
     registry.close();
-    await rm(home, { recursive: true, force: true });
   });
 
   it('npx serves in an empty folder, and its send finds the flow that is written there', async () => {

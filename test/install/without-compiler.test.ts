@@ -1,15 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 
 const SCRIPTS = resolve(import.meta.dirname, '../../scripts');
 
 /** A checkout as `npm ci --omit=dev` leaves it: without the compiler. */
 async function checkout({ isBuilt }: { isBuilt: boolean }) {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = temporaryFolder('without-compiler');
   await cp(SCRIPTS, join(folder, 'scripts'), { recursive: true });
   if (isBuilt) {
     await mkdir(join(folder, 'dist/bundle'), { recursive: true });

@@ -2,11 +2,10 @@
 
 import { createHash, createHmac, createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { describeSettings, settingsSchema } from '../../src/config/settings-schema.ts';
 import { readTokens } from '../../src/config/tokens.ts';
 import { createSealedPlans } from '../../src/dashboard/sealed-plans.ts';
@@ -49,6 +48,7 @@ import { call } from '../flows/handlers/call.ts';
 import { serve } from '../flows/handlers/loopback-server.ts';
 import { goodManifest, issuesOf, rules } from '../manifest/rules.ts';
 import { SNS_CERTIFICATE, SNS_URL } from '../publishers/certificates.ts';
+import { temporaryFolder } from '../temporary.ts';
 import { builtIn, deliveryOf, judge, NOW } from '../webhooks/schemes/fixtures.ts';
 import { boundsInSource, NO_SIZES } from './limits.ts';
 
@@ -65,12 +65,8 @@ interface Sized {
 let folder = '';
 let dashboard: TestDashboard;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-limits-'));
+  folder = temporaryFolder('limits');
   dashboard = await startDashboard();
-});
-afterAll(async () => {
-  await dashboard.close();
-  await rm(folder, { recursive: true });
 });
 
 const times = <Item>(count: number, make: (at: number) => Item): Item[] =>

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -22,7 +22,7 @@ const ORACLES = join(ROOT, 'test/oracles/node_modules');
 
 let tree: string;
 beforeAll(async () => {
-  tree = await mkdtemp(join(tmpdir(), 'sluice-recipe-'));
+  tree = temporaryFolder('recipe');
   for (const name of [
     'src',
     'test',
@@ -41,7 +41,6 @@ beforeAll(async () => {
   const rows = await readFile(join(tree, ROWS), 'utf8');
   await writeFile(join(tree, ROWS), rows.replace(/\n\];\n/, `\n${rowOfRecipe()}];\n`));
 });
-afterAll(() => rm(tree, { recursive: true, force: true }));
 
 interface Result {
   readonly isGreen: boolean;

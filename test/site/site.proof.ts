@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { dirname, extname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -13,6 +12,7 @@ import { commandsOf, follow } from '../docs/console.ts';
 import { ROOT } from '../docs/pages.ts';
 import { createWorkspace, startService } from '../e2e/service.ts';
 import type { Browser, Page } from '../oracles/chromium.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 let site: string;
 
@@ -23,10 +23,9 @@ const build = (folder: string) => {
 };
 
 beforeAll(async () => {
-  site = await mkdtemp(join(tmpdir(), 'sluice-site-'));
+  site = temporaryFolder('site');
   await build(site);
 }, 300_000);
-afterAll(() => rm(site, { recursive: true, force: true }));
 
 const filesOf = (extension: string) =>
   readdirSync(site, { recursive: true, encoding: 'utf8' }).filter(
@@ -120,8 +119,7 @@ describe('the site', () => {
   });
 
   it('is written only where nothing or an earlier site is', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'sluice-site-'));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder('site');
     await writeFile(join(folder, 'mine.txt'), 'mine');
     await expect(build(folder)).rejects.toThrow(/holds something else than an earlier site/);
     expect(await readFile(join(folder, 'mine.txt'), 'utf8')).toBe('mine');

@@ -1,9 +1,9 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createWorkspace, getJson, githubManifest, startService } from '../e2e/service.ts';
+import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
@@ -58,13 +58,12 @@ const EDITS: readonly Edit[] = [
 
 let tree: string;
 beforeAll(() => {
-  tree = mkdtempSync(join(tmpdir(), 'sluice-column-'));
+  tree = temporaryFolder('column');
   for (const name of ['src', 'scripts', 'docs', 'dist', 'package.json', 'package-lock.json', 'tsconfig.json']) {
     cpSync(join(ROOT, name), join(tree, name), { recursive: true, filter: (path) => !path.includes('compile-cache') });
   }
   symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
 });
-afterAll(() => rmSync(tree, { recursive: true, force: true }));
 
 /** Writes the recipe into the copy, but for one file. */
 function follow(recipe: readonly Edit[]): void {

@@ -1,14 +1,12 @@
 import { mkdirSync, readdirSync, statSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { backupStore, inspectStore } from '../../../src/store/offline.ts';
 import { openStore } from '../../../src/store/open-store.ts';
+import { temporaryFolder } from '../../temporary.ts';
 
 it('a copy of a database that is open for writing opens, and has what was committed', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'backup-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('backup');
   mkdirSync(join(folder, 'data'));
   const path = join(folder, 'data', 'sluice.db');
   const store = await openStore({ kind: 'sqlite', path });
