@@ -1,4 +1,4 @@
-import { closeSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
@@ -41,6 +41,8 @@ test('doctor looks at the database of a running service, and names damage, what 
 
   const changed = new SqliteDatabase(path);
   changed.exec('CREATE VIEW other AS SELECT 1 AS one; DROP TRIGGER held_added');
+  const sql = "SELECT pageno, pgsize FROM dbstat WHERE name = 'deliveries' AND pagetype = 'leaf' LIMIT 1";
+  const { pageno, pgsize } = changed.prepare<[], { pageno: number; pgsize: number }>(sql).get() ?? expect.unreachable();
   changed.close();
   expect((await run(['--quick'])).of('schema')).toEqual([
     {
@@ -52,7 +54,7 @@ test('doctor looks at the database of a running service, and names damage, what 
   ]);
 
   const file = openSync(path, 'r+');
-  writeSync(file, Buffer.alloc(8192, 0x5a), 0, 8192, Math.floor(statSync(path).size / 2 / 8192) * 8192);
+  writeSync(file, Buffer.alloc(pgsize, 0x5a), 0, pgsize, (pageno - 1) * pgsize);
   closeSync(file);
   const damaged = await run([], { SLUICE_HOST: '0.0.0.0', SLUICE_DASHBOARD_TOKEN: 'a token of the test' });
   expect(damaged.code).toBe(1);
