@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { ask, messageOf } from '../../dashboard/web/api.ts';
+import { ask } from '../../dashboard/web/api.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { FormDialog, toast, type Why } from '../../dashboard/web/kit/overlays.tsx';
@@ -34,14 +34,10 @@ interface DialogProps {
 /** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
 function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DialogProps) {
   const discard = async (why: Why) => {
-    try {
-      const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, { method: 'POST', body: why });
-      toast('good', `${message}.`);
-      onDone();
-      onClose();
-    } catch (error) {
-      toast('bad', messageOf(error));
-    }
+    const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, { method: 'POST', body: why });
+    toast('good', `${message}.`);
+    onDone();
+    onClose();
   };
   return (
     <FormDialog

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { ask, messageOf } from '../../dashboard/web/api.ts';
+import { ask } from '../../dashboard/web/api.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
-import { FormDialog, toast, type Why } from '../../dashboard/web/kit/overlays.tsx';
+import { FormDialog, type Why } from '../../dashboard/web/kit/overlays.tsx';
 import { announce, Force, Outcome } from './redeliver.tsx';
 import type { DeliveryReviewAnswers } from './service.ts';
 
@@ -23,20 +23,16 @@ export function EditAndSend({ delivery, onDone, onClose }: EditProps) {
   const [isForced, setForced] = useState(false);
   const body = inLinesOf(came, text);
   const send = async (why: Why) => {
-    try {
-      const force = isForced ? { force: true } : {};
-      const answer = await ask<DeliveryReviewAnswers['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, {
-        method: 'POST',
-        body: { ...why, ...force, body },
-      });
-      setResult(answer);
-      if (answer.outcome !== 'accepted') return;
-      announce(answer);
-      onDone();
-      onClose();
-    } catch (error) {
-      toast('bad', messageOf(error));
-    }
+    const force = isForced ? { force: true } : {};
+    const answer = await ask<DeliveryReviewAnswers['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, {
+      method: 'POST',
+      body: { ...why, ...force, body },
+    });
+    setResult(answer);
+    if (answer.outcome !== 'accepted') return;
+    announce(answer);
+    onDone();
+    onClose();
   };
   return (
     <FormDialog

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, messageOf } from '../../dashboard/web/api.ts';
+import { ask } from '../../dashboard/web/api.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import {
@@ -188,10 +188,9 @@ export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
         await ask<DeliveryReviewAnswers['Redelivery']>(`/webhooks/${delivery.id}/redeliver`, { method: 'POST', body }),
       );
       onDone();
-    } catch (error) {
-      toast('bad', messageOf(error));
+    } finally {
+      onClose();
     }
-    onClose();
   };
   return (
     <FormDialog

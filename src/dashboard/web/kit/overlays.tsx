@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { messageOf } from '../api.ts';
 import { createState, useShared } from '../state.ts';
 import { Icon } from './pill.tsx';
 
@@ -81,7 +82,7 @@ export interface Why {
 }
 
 interface FormDialogProps extends DialogProps, Omit<DialogFootProps, 'onAct' | 'onClose'> {
-  /** What the form is for; the button waits until it has ended. */
+  /** What the form is for; the button waits until it has ended. What fails is told, and the dialog stays. */
   readonly send: (why: Why) => Promise<void>;
   /** Whether a person has to say why; `none` where nothing is done yet. */
   readonly reason?: 'optional' | 'required' | 'none';
@@ -96,7 +97,8 @@ export function FormDialog(props: FormDialogProps) {
   const submit = async (event: Event) => {
     event.preventDefault();
     setSending(true);
-    await send(whyOf(text)).finally(() => setSending(false));
+    await send(whyOf(text)).catch((error: unknown) => toast('bad', messageOf(error)));
+    setSending(false);
   };
   return (
     <Dialog title={title} isWide={isWide} onClose={foot.onClose}>
