@@ -9,15 +9,6 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Holding } from '../../webhooks/holding.ts';
 import type { holdStore } from './store.ts';
 
-/** What else a person may do with what is held. */
-export interface OwnHolding extends Holding {
-  /** Removes deliveries that were held before an instant, so that no run starts for them; `note` says why. */
-  discard(
-    flowId: string,
-    which: { heldBefore: number; note: string },
-  ): Promise<{ readonly discarded: number; readonly left: number }>;
-}
-
 interface HoldingServices {
   readonly store: Pick<Store, 'holdDelivery'>;
   readonly rows: Members<typeof holdStore>;
@@ -30,11 +21,11 @@ interface HoldingServices {
   readonly holdDeliveries: boolean;
 }
 
-/** A release is a turn of the writer, which acceptances wait for. */
-const RUNS_A_CHUNK = 100;
+/** A turn of the writer, which acceptances wait for. */
+export const RUNS_A_CHUNK = 100;
 const RETRY_MS = 1000;
 
-export function createHolding(services: HoldingServices): OwnHolding {
+export function createHolding(services: HoldingServices): Holding {
   const { store, rows, catalog, engine, clock, logger, holdDeliveries } = services;
   const counts = createCounts(services);
   const releases = new Map<string, Promise<void>>();
@@ -85,15 +76,6 @@ export function createHolding(services: HoldingServices): OwnHolding {
       return result;
     },
     release,
-    async discard(flowId, which) {
-      for (let discarded = 0; ; ) {
-        const chunk = await counts.changeTo(flowId, () => rows.discardHeld({ flowId, ...which, limit: RUNS_A_CHUNK }));
-        discarded += chunk.discarded;
-        if (chunk.discarded < RUNS_A_CHUNK) return { discarded, left: chunk.left };
-        // Whatever else waits for the writer goes first.
-        await setImmediate();
-      }
-    },
     async refresh(flowId) {
       await counts.recount(flowId);
       release(flowId);

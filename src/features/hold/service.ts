@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { z } from 'zod';
 import { actorOf } from '../../dashboard/actors.ts';
 import { field, outcomeSchema } from '../../dashboard/answer.ts';
@@ -7,20 +8,10 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { DAY_MS } from '../../model/clock.ts';
 import { DETAILS } from '../../model/delivery.ts';
-import type { Holding } from '../../webhooks/holding.ts';
 import { findFlow } from '../flows/flow-control.ts';
 import { holdAttention } from './attention.ts';
-import { createHolding, type OwnHolding } from './holding.ts';
+import { createHolding, RUNS_A_CHUNK } from './holding.ts';
 import { holdStore } from './store.ts';
-
-/** What more each service can do with what it holds. */
-const ownHoldings = new WeakMap<Holding, OwnHolding>();
-
-function ownHolding({ holding }: Pick<DashboardServices, 'holding'>): OwnHolding {
-  const own = ownHoldings.get(holding);
-  if (own === undefined) throw new Error('The service holds no deliveries.');
-  return own;
-}
 
 const discardBody = z.strictObject({
   reason: z.string().trim().min(1).max(MAX_REASON).describe('Why; kept in the activity and with the deliveries.'),
@@ -59,12 +50,31 @@ const discardRoute: ApiRoutes = (app, services) => {
       const { reason, before } = parseJsonBody(request, discardBody);
       const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
       const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
-      const { discarded, left } = await ownHolding(services).discard(flowId, { heldBefore, note });
+      const { discarded, left } = await discard({ flowId, heldBefore, note }, services);
       const message = `${discarded} held ${discarded === 1 ? 'delivery is' : 'deliveries are'} discarded`;
       return { success: true, message, discarded, left };
     },
   );
 };
+
+/** Removes deliveries that were held before an instant, so that no run starts for them; `note` says why. */
+async function discard(
+  which: { readonly flowId: string; readonly heldBefore: number; readonly note: string },
+  { store, holding }: Pick<DashboardServices, 'store' | 'holding'>,
+): Promise<{ readonly discarded: number; readonly left: number }> {
+  try {
+    for (let discarded = 0; ; ) {
+      const chunk = await store.of(holdStore).discardHeld({ ...which, limit: RUNS_A_CHUNK });
+      discarded += chunk.discarded;
+      if (chunk.discarded < RUNS_A_CHUNK) return { discarded, left: chunk.left };
+      // Whatever else waits for the writer goes first.
+      await setImmediate();
+    }
+  } finally {
+    // When a store that is away comes back, it tells of all flows, and they are counted again.
+    await holding.refresh(which.flowId).catch(() => {});
+  }
+}
 
 /** Longer than a drain or an outage of what a flow calls. */
 const LONG_HELD_MS = 7 * DAY_MS;
@@ -96,7 +106,6 @@ export const hold = servicePart({
       engine: { announce: (run) => engine().announce(run) },
       holdDeliveries,
     });
-    ownHoldings.set(holding, holding);
     return { holding };
   },
 });
