@@ -8,8 +8,8 @@ import { readAlerts } from '../../../src/features/alerts/targets.ts';
 import type { StepContext } from '../../../src/flows/handlers/handler.ts';
 import { secretReader } from '../../../src/manifest/read-secret.ts';
 import { createIdSource } from '../../../src/model/ids.ts';
-import { SMTPServer } from '../../oracles/smtp.ts';
 import { Webhook } from '../../oracles/standard-webhooks.ts';
+import { mailServer } from './mail-server.ts';
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const message: AlertMessage = {
@@ -347,49 +347,6 @@ describe('a receiver that does not take it', () => {
     });
   });
 });
-
-interface Mail {
-  readonly from: string;
-  readonly to: string[];
-  readonly text: string;
-}
-
-/** A mail server on this machine. */
-async function mailServer(options: ConstructorParameters<typeof SMTPServer>[0] = {}) {
-  const mails: Mail[] = [];
-  const server = new SMTPServer({
-    authOptional: true,
-    disabledCommands: ['STARTTLS'],
-    onData(stream, session, done) {
-      let text = '';
-      stream.on('data', (piece) => {
-        text += piece;
-      });
-      stream.on('end', () => {
-        const { mailFrom, rcptTo } = session.envelope;
-        mails.push({
-          from: mailFrom === false ? '' : mailFrom.address,
-          to: rcptTo.map(({ address }) => address),
-          text,
-        });
-        done();
-      });
-    },
-    ...options,
-  });
-  server.on('error', () => {});
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
-  onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
-  const { port } = server.server.address() as AddressInfo;
-  const target = {
-    type: 'smtp',
-    host: '127.0.0.1',
-    port,
-    from: 'sluice@example.com',
-    to: ['a@example.com', 'b@example.com'],
-  };
-  return { mails, target };
-}
 
 describe('a mail', () => {
   it('has a subject of one line, the text, and the same id for each try', async () => {
