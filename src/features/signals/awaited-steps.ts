@@ -44,14 +44,12 @@ function idleFields(
   trigger: Extract<Manifest['triggers'][string], { type: 'webhook' }>,
 ): Problem[] {
   const why = 'is not accepted together with signals: its deliveries start no runs';
-  const at = (...path: string[]) => ['triggers', triggerKey, ...path];
+  const at = ['triggers', triggerKey];
+  const idleIn = (fields: object, path: readonly string[], names: readonly string[]) =>
+    names.flatMap((name) => (Reflect.get(fields, name) === undefined ? [] : [errorAt([...path, name], why)]));
   return [
-    ...['coalesce', 'reconcile'].flatMap((name) =>
-      Reflect.get(trigger, name) === undefined ? [] : [errorAt(at(name), why)],
-    ),
-    ...['webhookRespond', 'webhookHoldDeliveries'].flatMap((name) =>
-      Reflect.get(trigger.inputs, name) === undefined ? [] : [errorAt(at('inputs', name), why)],
-    ),
+    ...idleIn(trigger, at, ['coalesce', 'reconcile']),
+    ...idleIn(trigger.inputs, [...at, 'inputs'], ['webhookRespond', 'webhookHoldDeliveries']),
   ];
 }
 

@@ -19,7 +19,7 @@ export interface DeliveryStore extends DeliveryLogStore {
    */
   acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
   /**
-   * As `accept`, but `features/hold` starts the run later, under the id in the result. If the flow starts runs and none of
+   * As `accept`, but the run starts later, under the id in the result. If the flow starts runs and none of
    * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
    * run's revision is not the newest, the result is 'outdated'.
    */

@@ -28,8 +28,7 @@ const held = fixed(`${asLeases.text}
 const inOrder = fixed('ORDER BY s.run_id, s.step_key FOR UPDATE OF s');
 
 /** As `tokenOf` makes it: a row keeps the holder alone. */
-export const TOKEN = "steps.run_id || '/' || steps.step_key || '/' || steps.lease_token AS token";
-const token = fixed(TOKEN);
+export const TOKEN = fixed("steps.run_id || '/' || steps.step_key || '/' || steps.lease_token AS token");
 
 // A step without a written attempt did not begin, and is as it was before its lease.
 const asBefore = fixed(`
@@ -55,7 +54,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
       const renewed = yield* port.all<{ token: string }>(sql`
         WITH held AS (SELECT s.run_id, s.step_key FROM jsonb_to_recordset(${leases}) ${held} ${inOrder})
         UPDATE sluice.steps SET due_at = ${leasedUntil} FROM held
-        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${token}`);
+        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${TOKEN}`);
       const isRenewed = new Set(renewed.map((row) => row.token));
       return tokens.filter((token) => !isRenewed.has(token));
     },
@@ -85,7 +84,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
           FROM jsonb_to_recordset(${leasesOf(attempts)}) ${held} AND s.attempt_count = 0 ${inOrder}
         )
         UPDATE sluice.steps SET attempt_count = 1, started_at = held.begun_at FROM held
-        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${token}`);
+        WHERE steps.run_id = held.run_id AND steps.step_key = held.step_key RETURNING ${TOKEN}`);
       const given = new Map(attempts.map((attempt) => [attempt.token, attempt]));
       const rows = leasesOf(begun.flatMap((row) => given.get(row.token) ?? []));
       yield* port.run(sql`

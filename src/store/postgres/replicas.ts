@@ -145,7 +145,7 @@ async function keepTime(sql: Sql, time: Given<'keepTime'>): Promise<Answer<'keep
 /** Returns the leases that this process was given and never heard of. */
 async function returnLost(sql: Sql, { leasedBefore, held, at }: LostLeases & { at: number }): Promise<void> {
   const lost = await sql.all<{ token: string }>(
-    `SELECT token FROM (SELECT *, ${TOKEN} FROM sluice.steps) AS leased
+    `SELECT token FROM (SELECT *, ${TOKEN.text} FROM sluice.steps) AS leased
     WHERE (run_id, step_key) IN (${RUNNING}) AND status = 'Running' AND lease_owner = $1 AND due_at <= $2
       AND token <> ALL($3::text[])`,
     [sql.replica, leasedBefore, held],
