@@ -44,7 +44,7 @@ function findCompiler() {
 /** A folder changes when a file in it is deleted or renamed, so folders count. */
 function isUpToDate() {
   if (!existsSync(STAMP)) return false;
-  const sources = ['src', 'scripts', 'docs/publishers'].flatMap((folder) => [
+  const sources = ['src', 'scripts'].flatMap((folder) => [
     folder,
     ...readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)),
   ]);
@@ -60,7 +60,7 @@ function isUpToDate() {
 /** The modules and their types. The compiler writes what changed, so the work begins with the modules that are there. */
 function compileInto(work, tsc) {
   const isBundled = new Set(
-    ['bundle', 'page', 'publishers', 'types', 'compile-cache', '.built', 'LICENSES.txt', 'bundled.json'].map((name) =>
+    ['bundle', 'page', 'types', 'compile-cache', '.built', 'LICENSES.txt', 'bundled.json'].map((name) =>
       join(dist, name),
     ),
   );

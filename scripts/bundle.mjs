@@ -69,18 +69,7 @@ export async function bundle(work) {
   for (const file of output) {
     writeFileSync(join(folder, file.fileName), file.type === 'chunk' ? inAscii(file.code) : file.source);
   }
-  copyPublishers(join(root, 'docs/publishers'), join(work, 'publishers'));
   return packagesOf(output);
-}
-
-/** What `sluice new` tells of publishers, of each page what it reads; an installed package has no docs/. */
-function copyPublishers(docs, target) {
-  mkdirSync(target, { recursive: true });
-  for (const page of readdirSync(docs)) {
-    const [head, ...sections] = readFileSync(join(docs, page), 'utf8').split(/^(?=## )/m);
-    const read = sections.filter((section) => /^## (At the publisher|The trigger)\n/.test(section));
-    if (/^Scheme `/m.test(head)) writeFileSync(join(target, page), head + read.join(''));
-  }
 }
 
 /** The page in `page`, in the folder given: its script, those that it loads when they are first needed, one style sheet and its icon. Yields the packages that it holds. */

@@ -7,7 +7,7 @@ import { STANDARD_ROWS } from '../src/webhooks/schemes/publishers/by-standard.ts
 import { BUILT_IN_SCHEMES, PUBLISHERS } from '../src/webhooks/schemes/publishers/index.ts';
 import {
   exampleUrl,
-  publisherInputs,
+  firstFlow,
   retriesOf,
   slugOf,
   specSubject,
@@ -151,7 +151,7 @@ function pageOf(row: PageFacts, scheme: Subject): string {
     GENERATED,
     `Scheme \`${name}\`. [Publishers](README.md#set-up-any-publisher) explains the common steps.`,
     `## At the publisher\n\n${stepsOf(row, slug)}`,
-    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, scheme))}`,
+    `## The trigger\n\n\`manifests/${slug}.json\`:\n\n${jsonOf(manifestOf(row, scheme, guidOf(name)))}`,
     listed(remarksOf(row, scheme)),
     `## Retries and duplicates\n\n${paragraph(onRetries(row, scheme))}`,
     `## What the signature covers\n\n${paragraph(gradeOfPage(row, scheme))}`,
@@ -195,33 +195,23 @@ function stepsOf({ clickPath }: PageFacts, slug: string): string {
 
 const jsonOf = (manifest: object) => `\`\`\`json\n${JSON.stringify(manifest, null, 2)}\n\`\`\``;
 
-/** A page that is written by hand, with what its row says of it: the steps at the publisher, the trigger's fields and the retries. */
+/** A page that is written by hand, with what its row says of it: the steps at the publisher, the manifest and the retries. */
 function withRow(text: string, row: PageFacts, scheme: Subject): string {
   const slug = slugOf(scheme.title, row);
-  const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
-  const manifest = JSON.parse(json) as { readonly triggers: object };
-  const triggers = { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme, exampleUrl(slug)) } };
+  const [, id = guidOf(row.name)] = /"id": "([-0-9a-f]{36})"/.exec(text) ?? [];
   return gradeInText(text, row, scheme)
     .replace(/^(# .+\n\n)(?!<!--)/, (title) => `${title}${WITH_ROW}\n\n`)
     .replace(/(^## At the publisher\n\n)[\s\S]*?(?=\n\n## )/m, (_, head: string) => `${head}${stepsOf(row, slug)}`)
-    .replace(/```json\n[\s\S]*?```/, () => jsonOf({ ...manifest, triggers }))
+    .replace(/```json\n[\s\S]*?```/, () => jsonOf(manifestOf(row, scheme, id)))
     .replace(
       /(^## Retries and duplicates\n\n)[\s\S]*?(?=\n\n)/m,
       (_, head: string) => `${head}${paragraph(retryFacts(row, scheme))}`,
     );
 }
 
-function manifestOf(row: PageFacts, scheme: Subject) {
-  const { name, title } = scheme;
-  const slug = slugOf(title, row);
-  return {
-    $schema: './manifest.schema.json',
-    id: guidOf(name),
-    name: title,
-    version: '1',
-    triggers: { [slug]: { type: 'webhook', inputs: publisherInputs(row, scheme, exampleUrl(slug)) } },
-    steps: { log: { type: 'LogMessage', inputs: { message: `a delivery of ${title} arrived` } } },
-  };
+function manifestOf(row: PageFacts, scheme: Subject, id: string) {
+  const flow = firstFlow(row, scheme, exampleUrl(slugOf(scheme.title, row)));
+  return { $schema: './manifest.schema.json', id, ...flow };
 }
 
 /** The same for the same name: a page that is made again has no other id. */

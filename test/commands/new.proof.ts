@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandLine } from '../../src/commands/program.ts';
 import { atTerminal, type Person } from '../../src/features/new/person.ts';
-import { readPublishers } from '../../src/features/new/publishers.ts';
+import { knownPublishers } from '../../src/features/new/publishers.ts';
 import { gatherAnswers } from '../../src/features/new/write-new.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
 import { buildApp } from '../database.ts';
@@ -12,7 +12,7 @@ import { createWorkspace, type Service, startService, type Workspace } from '../
 import { temporaryFolder } from '../temporary.ts';
 import { KEYS } from '../webhooks/schemes/fixtures.ts';
 
-const publishers = readPublishers();
+const publishers = knownPublishers();
 
 let folder: string;
 let printed: string;
@@ -92,6 +92,15 @@ describe('sluice new', () => {
       webhookEnforcementMode: 'Off',
     });
     expect(printed).toContain('Key:  into the file keys/pay');
+  });
+
+  it('writes the URL of the trigger into a field that asks for it', async () => {
+    await run('--publisher', 'monday', '--slug', 'boards');
+    expect(printed).toContain('the full URL here, and put it into the manifest\n');
+    const { triggers } = await readManifest('boards.json');
+    expect(Object.values(triggers)).toMatchObject([
+      { inputs: { webhookJwtAudience: 'https://YOUR-HOST/flows/api/webhook/boards' } },
+    ]);
   });
 
   it('takes the longest slug', async () => {

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
+import { knownPublishers } from '../../src/features/new/publishers.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
@@ -24,6 +25,7 @@ interface Page {
   readonly file: string;
   readonly text: string;
   readonly manifest: {
+    readonly $schema: string;
     readonly id: string;
     readonly triggers: Record<string, { readonly inputs: Record<string, string | number | boolean | undefined> }>;
   };
@@ -116,7 +118,26 @@ describe.each(SHARED)('the page $file of a scheme that is none of its own', ({ f
   });
 });
 
+const byName = <Row extends { readonly scheme: string | undefined }>(rows: readonly Row[]) =>
+  rows.toSorted((one, other) => String(one.scheme).localeCompare(String(other.scheme), 'en'));
+
 describe('the manifests of the pages', () => {
+  it('are what `sluice new` writes, and the steps above them what it says', () => {
+    const flat = (text: string) => text.replace(/\s+/g, ' ').trim();
+    const shown = pages.flatMap(({ text, manifest: { $schema: _, id: __, ...flow } }) => {
+      const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
+      const [, steps = ''] = /^## At the publisher\n+([\s\S]*?)\n+## /m.exec(text) ?? [];
+      return scheme === undefined ? [] : [{ scheme, steps: flat(steps), flow }];
+    });
+    const written = knownPublishers().map((publisher) => {
+      const url = `https://hooks.example.com/flows/api/webhook/${publisher.inputs.webhookSlug}`;
+      const steps = publisher.clickPath.map((step, at) => `${at + 1}. ${step.replaceAll('{URL}', url)}`).join(' ');
+      return { scheme: publisher.inputs.webhookSignatureScheme, steps: flat(steps), flow: publisher.flow(url) };
+    });
+    expect(shown.length).toBeGreaterThan(100);
+    expect(byName(written)).toEqual(byName(shown));
+  });
+
   let folder: string;
   let app: SluiceApp;
   let url: string;

@@ -23,7 +23,7 @@ export function twoReleases(): { earlier: string; later: string } {
  */
 export function nextRelease(change: Change): string {
   const folder = temporaryFolder('next');
-  for (const name of ['src', 'scripts', 'docs/publishers', 'package-lock.json', 'tsconfig.json']) {
+  for (const name of ['src', 'scripts', 'package-lock.json', 'tsconfig.json']) {
     cpSync(join(PRESENT, name), join(folder, name), { recursive: true });
   }
   symlinkSync(join(PRESENT, 'node_modules'), join(folder, 'node_modules'));

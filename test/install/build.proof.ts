@@ -63,7 +63,7 @@ const CHANGED = {
 
 function checkout() {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-build-'));
-  for (const name of ['scripts', 'tsconfig.json', 'package.json', 'package-lock.json', 'docs/publishers'])
+  for (const name of ['scripts', 'tsconfig.json', 'package.json', 'package-lock.json'])
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const write = (sources: Record<string, string>) => {

@@ -32,7 +32,7 @@ import {
   urlOf,
   writeManifests,
 } from '../new/new-manifest.ts';
-import { type Publisher, readPublishers } from '../new/publishers.ts';
+import { knownPublishers, type Publisher } from '../new/publishers.ts';
 import { type NewOptions, writeNew } from '../new/write-new.ts';
 import { type ImportedTrigger, NotReadable, quoted } from './imported.ts';
 import { IMPORTED_KINDS, type ImportedKind, readImport } from './index.ts';
@@ -71,7 +71,7 @@ async function writeImported(path: string | undefined, options: FromOptions): Pr
     throw new CommandError(`--slug, --name and --key are for one trigger, and the file has ${triggers.length}`);
   const context = await openContext(options.manifests);
   const folder = options.manifests ?? context.settings.manifests;
-  const publishers = readPublishers();
+  const publishers = knownPublishers();
   const flows = await flowsIn(folder, context);
   const slugs = slugsFor(triggers, options.slug, flows);
   const variables = variablesIn(flows);
@@ -208,7 +208,7 @@ function manifestOf(
 ): NewManifest {
   if (verifiedBy !== undefined && 'scheme' in verifiedBy) {
     const publisher = publishers.find((it) => it.inputs.webhookSignatureScheme === verifiedBy.scheme);
-    if (publisher === undefined) throw new CommandError(`There is no page about the publisher ${verifiedBy.scheme}`);
+    if (publisher === undefined) throw new CommandError(`There is no publisher ${verifiedBy.scheme}`);
     // Whoever hands the key over does so again.
     const key = publisher.inputs.webhookHmacKey === undefined ? undefined : flow.key;
     return withInputs(publisherManifest({ ...flow, key, publisher }, settings), {

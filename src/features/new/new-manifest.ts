@@ -31,24 +31,27 @@ export interface NewFlow {
   readonly forward: string | undefined;
 }
 
-/** The manifest of a publisher's page, with what this one has of its own. */
+/** The publisher's first flow, with what this one has of its own. */
 export function publisherManifest(
   { publisher, slug, key, mode, forward, name }: NewFlow & { readonly publisher: Publisher },
   { publicUrl }: Settings,
 ): NewManifest {
-  const { manifest, inputs } = publisher;
-  const [triggerKey = 'webhook'] = Object.keys(manifest.triggers);
-  const { webhookPublicUrl, webhookHmacKey, ...rest } = inputs;
-  const own: WebhookInputs = {
+  const flow = publisher.flow(urlOf(slug, publicUrl));
+  const own = ({ webhookPublicUrl, webhookHmacKey, ...rest }: WebhookInputs): WebhookInputs => ({
     ...rest,
     webhookSlug: slug,
     ...(key !== undefined && { webhookHmacKey: key }),
-    ...(webhookPublicUrl !== undefined && publicUrl !== undefined && { webhookPublicUrl: urlOf(slug, publicUrl) }),
+    ...(webhookPublicUrl !== undefined && publicUrl !== undefined && { webhookPublicUrl }),
     webhookEnforcementMode: mode,
+  });
+  const triggers = Object.entries(flow.triggers).map(([at, { type, inputs }]) => [at, { type, inputs: own(inputs) }]);
+  return {
+    $schema: './manifest.schema.json',
+    id: randomUUID(),
+    ...flow,
+    ...{ name, triggers: Object.fromEntries(triggers) },
+    ...(forward !== undefined && { steps: forwardingTo(forward) }),
   };
-  const triggers = { [triggerKey]: { type: 'webhook', inputs: own } };
-  const steps = forward === undefined ? {} : { steps: forwardingTo(forward) };
-  return { ...manifest, id: randomUUID(), name, version: '1', triggers, ...steps };
 }
 
 /** Why no new trigger can have the slug. */
@@ -137,15 +140,20 @@ async function writeOnce(file: string, manifest: NewManifest): Promise<void> {
   }
 }
 
+const UNKNOWN_HOST = 'https://YOUR-HOST';
+
 /** Where the publisher is to send. */
 export function urlOf(slug: string, publicUrl: string | undefined): string {
-  return `${publicUrl ?? 'https://YOUR-HOST'}/flows/api/webhook/${slug}`;
+  return `${publicUrl ?? UNKNOWN_HOST}/flows/api/webhook/${slug}`;
 }
 
 /** What a URL lacks. */
-export function hostLines({ publicUrl }: Settings): string[] {
+export function hostLines({ publicUrl }: Settings, manifest?: NewManifest): string[] {
   if (publicUrl !== undefined) return [];
-  return ['YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL to see the full URL here'];
+  const isWritten = JSON.stringify(manifest)?.includes(UNKNOWN_HOST) === true;
+  return [
+    `YOUR-HOST is the public address of the service; set SLUICE_PUBLIC_URL to see the full URL here${isWritten ? ', and put it into the manifest' : ''}`,
+  ];
 }
 
 /** What a step needs before it may call its URL. */

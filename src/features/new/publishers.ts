@@ -1,25 +1,31 @@
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
 import { meant, namesLike } from '../../commands/lists.ts';
 import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
 import { beginsWith, plainName } from '../../model/plain-name.ts';
 import { commandHere } from '../../version.ts';
-import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../webhooks/schemes/publishers/index.ts';
+import { STANDARD_ROWS } from '../../webhooks/schemes/publishers/by-standard.ts';
+import { BUILT_IN_SCHEMES, PUBLISHERS } from '../../webhooks/schemes/publishers/index.ts';
+import {
+  type FirstFlow,
+  firstFlow,
+  publisherInputs,
+  publisherOf,
+  slugOf,
+} from '../../webhooks/schemes/publishers/inputs.ts';
 import { createSchemeRegistry, resolveScheme } from '../../webhooks/schemes/resolve.ts';
 import { randomKey, signsWithSameKey } from '../../webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../webhooks/schemes/spec.ts';
 
-/** One page of docs/publishers: who sends, what to enter there, and a manifest that works. */
+/** Who sends, what to enter there, and a first flow. */
 export interface Publisher {
-  readonly page: string;
   /** Name, scheme and everything else that it may be called. */
   readonly names: readonly string[];
   readonly title: string;
-  /** Section "At the publisher", Markdown. */
-  readonly steps: string;
-  readonly manifest: PublisherManifest;
+  /** What to do there, step by step, in Markdown; `{URL}` is that of the trigger. */
+  readonly clickPath: readonly string[];
+  /** Its flow, for the URL of its trigger. */
+  flow(url: string): FirstFlow;
+  /** The fields of that trigger, `{URL}` likewise. */
   readonly inputs: WebhookInputs;
   readonly signing: Signing;
 }
@@ -32,36 +38,52 @@ interface Signing {
   randomKey(): string;
 }
 
-interface PublisherManifest {
-  readonly name: string;
-  readonly triggers: Readonly<Record<string, { readonly type: string; readonly inputs: WebhookInputs }>>;
-  readonly [field: string]: unknown;
-}
-
-const require = createRequire(import.meta.url);
-
-/** The build puts the pages beside the code, so that an installed package has them too. */
-export function readPublishers(): Publisher[] {
-  const folder = join(dirname(require.resolve('#package.json')), 'dist/publishers');
-  const publishers = readdirSync(folder).flatMap((page) => {
-    const text = readFileSync(join(folder, page), 'utf8');
-    const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
-    const [, scheme] = /^Scheme `(\w+)`/m.exec(text) ?? [];
-    const [, steps = ''] = /^## At the publisher\n+([\s\S]*?)\n+## /m.exec(text) ?? [];
-    const [, json = ''] = /```json\n([\s\S]*?)```/.exec(text) ?? [];
-    // The page about schemes of one's own has several manifests, and the index none.
-    if (scheme === undefined || steps === '') return [];
-    const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
-    const manifest = JSON.parse(json) as PublisherManifest;
-    const inputs = Object.values(manifest.triggers)[0]?.inputs ?? {};
-    // Several publishers may use a scheme that is none's own.
-    const { name, aliases = [] } = [...BUILT_IN_SCHEMES, ...STANDARD_PUBLISHERS].find((it) => it.name === scheme) ?? {};
-    const own = name === undefined ? [] : [name, ...aliases];
-    const names = [...own.slice(0, 1), title, basename(page, '.md'), ...own.slice(1)];
-    return [{ page, names, title, steps, manifest, inputs, signing: signingOf(spec ?? sharedSpec(inputs)) }];
+/** All that have a page in docs/publishers, in the order of their names. */
+export function knownPublishers(): Publisher[] {
+  const publishers = [...PUBLISHERS, ...STANDARD_ROWS].flatMap(({ name, aliases = [] }): Publisher | [] => {
+    const { row, subject } = publisherOf(name) ?? {};
+    if (row === undefined || subject === undefined) return [];
+    const { title } = subject;
+    const inputs = publisherInputs(row, subject, '{URL}');
+    return {
+      names: [name, title, slugOf(title, row), ...aliases],
+      ...{ title, clickPath: row.clickPath, inputs },
+      flow: (url) => firstFlow(row, subject, url),
+      signing: signingOf(BUILT_IN_SCHEMES.find((spec) => spec.name === name) ?? sharedSpec(inputs)),
+    };
   });
-  return publishers.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? '', 'en'));
+  return [...publishers, ANY_BY_RFC_9421].sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? '', 'en'));
 }
+
+const SIGNED: WebhookInputs = {
+  webhookSlug: 'signed',
+  webhookSignatureScheme: 'HttpMessageSignatures',
+  webhookHmacKey: 'env:SIGNED_KEY',
+  webhookSignatureKeyId: 'key-1',
+  webhookRequireTimestamp: true,
+  webhookReplayToleranceSeconds: 300,
+  webhookDuplicateResponse: 'acknowledge',
+  webhookEnforcementMode: 'Enforce',
+};
+
+/** The one standard that a trigger names by itself. */
+const ANY_BY_RFC_9421: Publisher = {
+  names: ['HttpMessageSignatures', 'HTTP message signatures (RFC 9421)', 'message-signatures'],
+  title: 'HTTP message signatures (RFC 9421)',
+  clickPath: [
+    "Ask for the publisher's public key, or for the URL of its key set (JWKS). With `hmac-sha256` both sides have the same secret.",
+    'Enter `{URL}`.',
+    'Its signatures have to cover `@method`, `@path` (or `@target-uri`) and `content-digest`. If they cover something else, set `webhookRequiredComponents`.',
+  ],
+  flow: () => ({
+    name: 'Signed messages',
+    version: '1',
+    triggers: { signed: { type: 'webhook', inputs: SIGNED } },
+    steps: { log: { type: 'LogMessage', inputs: { message: 'a signed message arrived' } } },
+  }),
+  inputs: SIGNED,
+  signing: signingOf(undefined),
+};
 
 /** Of a scheme that the fields of a trigger complete; undefined for that of a standard. */
 function sharedSpec(inputs: WebhookInputs): SignatureSpec | undefined {

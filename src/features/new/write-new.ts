@@ -29,7 +29,7 @@ import {
   writeManifests,
 } from './new-manifest.ts';
 import { atTerminal, type Choice, type Person } from './person.ts';
-import { Mistake, type Publisher, publisherNamed, readPublishers } from './publishers.ts';
+import { knownPublishers, Mistake, type Publisher, publisherNamed } from './publishers.ts';
 
 export interface NewOptions extends ServiceOptions {
   readonly publisher?: string;
@@ -60,7 +60,7 @@ export async function writeWebhook(
   { envFile, person }: { envFile: string; person: Person | undefined },
 ): Promise<Written> {
   const context = await openContext(options.manifests);
-  const publishers = readPublishers();
+  const publishers = knownPublishers();
   const answers = await gatherAnswers(options, {
     publishers,
     flows: await flowsIn(options.manifests ?? context.settings.manifests, context),
@@ -136,7 +136,7 @@ export async function gatherAnswers(options: NewOptions, known: Known): Promise<
   const generatedKey = await chooseGeneratedKey(key, { publisher, options, known });
   const mode = await chooseMode(options.mode, person);
   const forward = await chooseFirstStep(options.forward, person);
-  const { name } = publisher.manifest;
+  const { name } = publisher.flow('');
   const isUsual = slug === publisher.inputs.webhookSlug;
   return {
     publisher,
@@ -257,7 +257,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     `Wrote ${file}: flow "${manifest.name}" with the id ${manifest.id}, signed as ${scheme}, ${mode}.`,
     '',
     `URL:  ${url}`,
-    ...hostLines(settings),
+    ...hostLines(settings, manifest),
     ...(signsUrl
       ? [`${publisher.title} signs the URL: set SLUICE_PUBLIC_URL, or webhookPublicUrl in the manifest.`]
       : []),
@@ -268,7 +268,7 @@ function instructions({ file, manifest, answers, settings, keyFile }: Written): 
     ...forwardLines(answers.forward, settings),
     '',
     `At the publisher (${publisher.title}):`,
-    plainText(publisher.steps, publisher.inputs.webhookSlug ?? '').replaceAll('{URL}', url),
+    ...publisher.clickPath.map((step, at) => `${at + 1}. ${plainText(step).replaceAll('{URL}', url)}`),
     '',
     'Then:',
     `  ${commandHere()} check             says what the manifest leaves open`,
@@ -294,12 +294,11 @@ function secretLines(manifest: NewManifest, { generatedKey }: Answers): string[]
   return open.map((reference) => `Key:  ${placeOfReference(reference)}`);
 }
 
-/** Markdown of a page as text for a terminal, with `{URL}` where the page has the URL of its example. */
-function plainText(markdown: string, slug: string): string {
+/** A step in Markdown as text for a terminal. */
+function plainText(markdown: string): string {
   return markdown
-    .replaceAll(`https://hooks.example.com/flows/api/webhook/${slug}`, '{URL}')
     .replaceAll('the trigger below', 'this manifest')
-    .replace(/\*\*(.+?)\*\*/gs, '$1')
+    .replace(/\*\*(.+?)\*\*/g, '$1')
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
     .replace(/<(https?:[^>]+)>/g, '$1');
 }

@@ -48,6 +48,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'text/plain', body: '[accepted]' },
     sample:
       '{"live":"false","notificationItems":[{"NotificationRequestItem":{"pspReference":"7914073381342284","merchantAccountCode":"TestMerchant","merchantReference":"TestPayment-1407325143704","amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION","success":"true"}}]}',
+    logs: '{trigger.body.notificationItems[0].NotificationRequestItem.eventCode} arrived',
     clickPath: [
       'Customer Area, **Developers**, **Webhooks**, **Create new webhook**, **Standard webhook**.',
       '**Server configuration**: URL `{URL}`, method **JSON**.',
@@ -83,6 +84,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     ],
     sample:
       '{"events":[{"action":"changed","resource":{"gid":"1337","resource_type":"task"},"change":{"field":"completed"}}]}',
+    logs: '{size(trigger.body.events)} changes',
     clickPath: [
       'Start Sluice with the trigger below. It has no key yet: every delivery gets 401 `key_not_configured`.',
       'Create the webhook over the API at once: `POST https://app.asana.com/api/1.0/webhooks` with `resource` and `target` (`{URL}`).',
@@ -110,6 +112,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     eventType: '{field:webhookEvent}',
     eventId: '{header:X-Atlassian-Webhook-Identifier}',
     presets: ['atlassian'],
+    logs: "{has(trigger.body.webhookEvent) ? trigger.body.webhookEvent : 'a test'} arrived",
     clickPath: [
       'As a Jira administrator open the settings, **System**, **WebHooks**, **Create a WebHook**. (`/rest/webhooks/1.0/webhook` makes the same kind.)',
       '**URL**: `{URL}`. **Secret**: enter one, or let Jira generate it; it is not shown again. Choose events and a JQL filter, and create it.',
@@ -146,6 +149,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       },
     ],
     presets: ['bitbucket'],
+    logs: "{'x-event-key' in trigger.headers ? trigger.headers['x-event-key'] : 'a test'} arrived",
     clickPath: [
       'Open the repository, then **Repository settings**, **Webhooks**, **Add webhook**.',
       '**URL**: `{URL}`. **Secret**: a long random text. Choose the triggers (repository push by default) and save.',
@@ -179,6 +183,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     sample:
       '{"type":"webhook_event","id":"eb0c4e06-751f-442c-86f8-fd5bb404dbec","trigger":"FILE.UPLOADED","source":{"id":"73835521473","type":"file","name":"contract.pdf"}}',
     sampleHeaders: { 'box-signature-version': '1', 'box-signature-algorithm': 'HmacSHA256' },
+    logs: '{trigger.body.trigger} arrived',
     clickPath: [
       'Box Developer Console, your app, **Webhooks**, **Manage signature keys**: generate the **primary** and the **secondary** key.',
       '**Create webhook**, V2: **URL address** `{URL}`. Choose the content and the triggers.',
@@ -205,6 +210,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     keyIsChosen: true,
     eventType: '{field:event}',
     eventId: { none: 'only what the event is about has one, in payload.uri' },
+    logs: "{has(trigger.body.event) ? trigger.body.event : 'a test'} arrived",
     clickPath: [
       'Calendly has no form for this: create the subscription over its API, with a personal access token and your own signing key.',
       'Send `POST https://api.calendly.com/webhook_subscriptions` with `url` (`{URL}`), `events`, `organization`, `scope` and `signing_key`, a long random text.',
@@ -229,6 +235,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     eventId: '{field:event.id}',
     sample:
       '{"id":1,"attempt_number":1,"event":{"id":"24934862-d980-46cb-9402-43c81b0cdba6","type":"charge:created","data":{"code":"66BEOV2A"}}}',
+    logs: '{trigger.body.event.type} arrived',
     clickPath: [
       '**Settings**, **Notifications**, **Webhook subscriptions**, **Add an endpoint**.',
       'URL: `{URL}`.',

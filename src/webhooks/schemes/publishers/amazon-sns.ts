@@ -66,6 +66,7 @@ export const AMAZON_SNS: PublisherRow = {
   eventType: '{field:Type}',
   eventId: '{field:MessageId}',
   handshakes: [subscriptionConfirmation],
+  logs: '{trigger.envelope.Type} {trigger.envelope.MessageId} arrived',
   clickPath: [
     'Amazon SNS, **Topics**, your topic: its **ARN** is the key of the trigger. It is not a secret: it names the only accepted topic, because everyone at AWS can have a topic that sends to your URL.',
     'Set the attribute `SignatureVersion` of the topic to `2` (SHA-256): `aws sns set-topic-attributes --topic-arn "$SNS_TOPIC_ARN" --attribute-name SignatureVersion --attribute-value 2`.',

@@ -198,6 +198,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
     eventType: '{field:state}',
     eventId: { none: 'only the deploy has one' },
     sample: '{"id":"673b1f0c2a","site_id":"5f2a","state":"ready","name":"docs","url":"https://docs.example.com"}',
+    logs: 'deploy {trigger.body.state} of {trigger.body.name}',
     clickPath: [
       'Choose a secret: `openssl rand -hex 32` makes a good one.',
       'Open **Project configuration**, **Notifications**, **Deploy notifications**, **Add notification**, **HTTP POST request**. Enter `{URL}` and the secret as the **JWS secret token**.',
@@ -226,6 +227,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
     eventId: { none: 'only the item has one' },
     sample:
       '{"webhook_type":"ITEM","webhook_code":"WEBHOOK_UPDATE_ACKNOWLEDGED","item_id":"wz666MBjYWTp2PDzzggYhM6oWWmBb","error":null,"environment":"production"}',
+    logs: '{trigger.body.webhook_code} arrived',
     clickPath: [
       'Enter `{URL}` as the webhook URL when you create a Link token.',
       `Ask Plaid for its key with the id that the first delivery names (\`kid\` in the header of its token): \`curl https://production.plaid.com/webhook_verification_key/get -H 'content-type: application/json' -d '{"client_id": "…", "secret": "…", "key_id": "…"}'\`. Put the member \`key\` of the answer, a JSON Web Key, into the variable.`,
@@ -255,6 +257,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
     eventId: { none: 'only what the event is about has one' },
     sample:
       '{"message_uuid":"aaaaaaaa-bbbb-cccc-dddd-0123456789ab","to":"447700900000","from":"447700900001","timestamp":"2026-11-02T09:14:03Z","status":"delivered","channel":"sms"}',
+    logs: 'a webhook of Vonage arrived',
     clickPath: [
       'Open **API settings** of the dashboard, and copy the **signature secret**; its method has to be SHA-256.',
       'Enter `{URL}` as the URL of the webhooks of your application, and turn on signed webhooks.',

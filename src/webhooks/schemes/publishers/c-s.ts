@@ -233,6 +233,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     eventId: { none: 'MessageID is that of the message, of which each event tells' },
     sample:
       '{"RecordType":"Delivery","ServerID":23,"MessageStream":"outbound","MessageID":"883953f4-6105-42a2-a16a-77a8eac79483","Recipient":"ada@example.com","DeliveredAt":"2026-11-02T09:14:03Z"}',
+    logs: '{trigger.body.RecordType} arrived',
     clickPath: [
       'Choose a user name and a password: `openssl rand -hex 32` makes a good one.',
       'Open your server, the message stream, **Webhooks**, **Add webhook**. Enter `{URL}` and, under **Basic auth credentials**, the same user name and password.',

@@ -37,6 +37,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
     sample:
       '{"id":"846462639134605312","application_id":"845027738276462632","type":2,"data":{"id":"846462639134605313","name":"deploy","type":1}}',
+    logs: '/{trigger.body.data.name} arrived',
     clickPath: [
       'In the Developer Portal open your application. **General Information** shows the **Public Key**, which is the key.',
       'Start Sluice with the trigger below, because Discord tests the URL when you save it.',
@@ -65,6 +66,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     eventId: { none: 'only the envelope has one, in data.envelopeId' },
     sample:
       '{"event":"envelope-completed","retryCount":0,"generatedDateTime":"2026-11-20T12:00:00.0000000Z","data":{"accountId":"4b8f","envelopeId":"a6b1e4f4-9c0c-4b2f-8c7f-1b1d5f3a2e10"}}',
+    logs: '{trigger.body.event} of {trigger.body.data.envelopeId}',
     clickPath: [
       'eSignature Admin, **Integrations**, **Connect**, **Connect Keys**, **Add Secret Key**. The key is shown once.',
       '**Connect**, **Add Configuration**, **Custom**: **URL to publish** `{URL}`, data format JSON.',
@@ -91,6 +93,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     handshakes: [
       { name: 'challenge', method: 'GET', when: ['{query:challenge}'], answer: { text: '{query:challenge}' } },
     ],
+    logs: '{has(trigger.body.list_folder) ? size(trigger.body.list_folder.accounts) : 0} accounts have changes',
     clickPath: [
       'Open your app in the App Console. **Settings** shows the **App secret**, which is the key.',
       'Start Sluice with the trigger below, because Dropbox tests the URI once and does not repeat the test.',
@@ -118,6 +121,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     keyIsChosen: true,
     eventType: { none: 'each sender has a convention of its own' },
     eventId: { none: 'each sender has a convention of its own' },
+    logs: 'a delivery arrived',
     clickPath: [
       'Sign the exact bytes of the body with HMAC-SHA256 and send the digest as lower-case hex: `X-Signature: sha256=<hex>`. The prefix may be left out. The URL is `{URL}`.',
       'Put something that is different each time into the body, such as an id: a body that was accepted within the last day counts as a duplicate.',
@@ -144,6 +148,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"ref":"refs/heads/main","before":"6113728f27ae82c7b1a177c8d03f9e96e0adf246","after":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"},"pusher":{"name":"octocat","email":"octocat@example.com"},"commits":[{"id":"59b20b8d5c6ff8d09518454d4dd8b7b30f095ab5","message":"Update README","author":{"name":"octocat"}}]}',
     sampleHeaders: { 'x-github-event': 'push' },
+    logs: "{trigger.headers['x-github-event']} by {trigger.body.sender.login}",
     clickPath: [
       'Open the repository (or the organisation), then **Settings**, **Webhooks**, **Add webhook**. You need admin access.',
       '**Payload URL**: `{URL}`. **Content type**: `application/json`. Of the form, `trigger.body` is its field `payload`.',
@@ -175,6 +180,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"ref":"refs/heads/main","repository":{"id":186853002,"name":"hello-world","full_name":"octocat/hello-world","private":false},"sender":{"login":"octocat"}}',
     sampleHeaders: { 'x-github-event': 'push' },
+    logs: "{trigger.headers['x-github-event']} arrived",
     clickPath: [
       'Set up the webhook as for [GitHub](github.md). GitHub sends the SHA-1 signature next to the SHA-256 one, so you need this scheme only for senders that copy the old format and have nothing else. The URL is `{URL}`.',
     ],
@@ -219,6 +225,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     sample:
       '{"object_kind":"push","ref":"refs/heads/main","checkout_sha":"da1560886d4f094c3e6c9ef40349f7d38b5d27d7","project":{"id":15,"name":"Diaspora","path_with_namespace":"mike/diaspora"}}',
     sampleHeaders: { 'x-gitlab-event': 'Push Hook' },
+    logs: '{trigger.body.object_kind} arrived',
     clickPath: [
       'Project or group, **Settings**, **Webhooks**, **Add new webhook**.',
       '**URL**: `{URL}`.',
@@ -252,6 +259,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     eventId: { none: 'a delivery is a list of events, each with its own' },
     sample:
       '[{"eventId":1,"subscriptionId":12345,"portalId":62515,"occurredAt":1700000000000,"subscriptionType":"contact.creation","attemptNumber":0,"objectId":123}]',
+    logs: '{size(trigger.body)} events arrived',
     clickPath: [
       'Your app, **Auth**: **Client secret** is the key.',
       '**Webhooks**, **Target URL**: `{URL}`. Create the subscriptions and activate them.',
@@ -284,6 +292,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     ],
     sample:
       '{"type":"notification_event","app_id":"a86dr8yl","id":"notif_ccd8a4d0-f965-11e3-a367-c779cae3e1b3","topic":"conversation.user.created","data":{"type":"notification_event_data","item":{"type":"conversation","id":"1"}}}',
+    logs: '{trigger.body.topic} arrived',
     clickPath: [
       'Developer Hub, your app, **Basic information**: **Client secret** is the key.',
       'Start Sluice with the trigger below: Intercom sends a `HEAD` to the URL first, and a signed `ping` as a test; Sluice answers both.',
@@ -315,6 +324,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     handshakes: [{ name: 'Verify', method: 'POST', isSigned: true, when: ['{field:events} = []'] }],
     sample:
       '{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[{"type":"message","webhookEventId":"01FZ74A0TDDPYRVKNK77XKC3ZR","deliveryContext":{"isRedelivery":false},"message":{"id":"444573844083572737","type":"text","text":"hello"}}]}',
+    logs: '{size(trigger.body.events)} events arrived',
     clickPath: [
       'LINE Developers Console, your Messaging API channel, **Basic settings**: **Channel secret** is the key.',
       '**Messaging API**, **Webhook URL**: `{URL}`. Switch **Use webhook** on.',
@@ -342,6 +352,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     id: 'Linear-Delivery',
     eventType: '{header:Linear-Event}',
     eventId: '{header:Linear-Delivery}',
+    logs: "{has(trigger.body.type) ? trigger.body.type : 'a test'} arrived",
     clickPath: [
       '**Settings**, **API**, **Webhooks**, **New webhook**. You need to be an admin of the workspace.',
       '**URL**: `{URL}`. Choose the resource types and create the webhook.',

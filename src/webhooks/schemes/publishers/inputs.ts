@@ -95,6 +95,26 @@ export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
+/** A first flow for the publisher's deliveries: one trigger, and a step that logs each. */
+export function firstFlow(row: PageFacts, subject: TriggerSubject, url: string): FirstFlow {
+  const name = subject.title.replace(/ *\(.*\)/g, '');
+  const message = row.logs?.replaceAll('{', '${') ?? `a delivery of ${name} arrived`;
+  return {
+    name,
+    version: '1',
+    triggers: { [slugOf(subject.title, row)]: { type: 'webhook', inputs: publisherInputs(row, subject, url) } },
+    steps: { log: { type: 'LogMessage', inputs: { message } } },
+  };
+}
+
+/** A manifest that lacks its id. */
+export interface FirstFlow {
+  readonly name: string;
+  readonly version: string;
+  readonly triggers: Readonly<Record<string, { readonly type: string; readonly inputs: WebhookInputs }>>;
+  readonly steps: Readonly<Record<string, { readonly type: string; readonly inputs: object }>>;
+}
+
 interface Retries {
   readonly when: string;
   readonly howOften: string;
@@ -116,13 +136,20 @@ export interface SetUp {
   readonly presets: readonly string[];
 }
 
+/** What is known of the publisher whose scheme has the name; undefined where it is none of a publisher. */
+export function publisherOf(scheme: string): { readonly row: PageFacts; readonly subject: TriggerSubject } | undefined {
+  const standard = STANDARD_ROWS.find(({ name }) => name === scheme);
+  if (standard !== undefined) return { row: standard, subject: standardSubject(standard) };
+  const row = PUBLISHERS.find(({ name }) => name === scheme);
+  const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
+  return row && spec && { row, subject: specSubject(spec) };
+}
+
 /** By the name of its scheme; null where it is none of a publisher. */
 export function setUpOf(scheme: string): SetUp | null {
-  const spec = BUILT_IN_SCHEMES.find(({ name }) => name === scheme);
-  const standard = STANDARD_ROWS.find(({ name }) => name === scheme);
-  const row = standard ?? PUBLISHERS.find(({ name }) => name === scheme);
-  const subject = standard === undefined ? spec && specSubject(spec) : standardSubject(standard);
-  if (row === undefined || subject === undefined) return null;
+  const found = publisherOf(scheme);
+  if (found === undefined) return null;
+  const { row, subject } = found;
   const { clickPath, presets = [] } = row;
   const { retries, noRetries, where } = retriesOf(row);
   const signed = retries?.newlySigned ? ', each with a new signature' : ', with the same signature';

@@ -18,6 +18,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventType: '{field:event-data.event}',
     eventId: '{field:event-data.id}',
     sample: '{"event-data":{"event":"opened","id":"ase7i2zsRYeDXztHGENqRA","recipient":"alice@example.com"}}',
+    logs: "{trigger.body['event-data'].event} for {trigger.body['event-data'].recipient}",
     clickPath: [
       'In the control panel open **Webhooks** under **Sending**, choose the domain and add `{URL}` for each event.',
       "The key is the **HTTP webhook signing key** of the account, not an API key. `GET /v5/accounts/http_signing_key` of Mailgun's API shows it too.",
@@ -57,6 +58,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     ],
     sample:
       '{"object":"whatsapp_business_account","entry":[{"id":"102290129340398","changes":[{"field":"messages","value":{"messaging_product":"whatsapp"}}]}]}',
+    logs: '{trigger.body.object} arrived',
     clickPath: [
       'In the App Dashboard **App settings**, **Basic** shows the **App secret**, which is the key.',
       'Invent a verify token, a long random text, and start Sluice with the trigger below.',
@@ -87,6 +89,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:id}',
     // Shown in the channel; anything but a message is shown as an error.
     acceptedResponse: { contentType: 'application/json', body: '{"type":"message","text":"Received."}' },
+    logs: "{has(trigger.body.text) ? trigger.body.text : 'a test'}",
     clickPath: [
       'In Teams choose the team, **•••**, **Manage team**, **Apps**, **Create an outgoing webhook**.',
       '**Name** is what people @mention. **Callback URL**: `{URL}`. Select **Create**.',
@@ -119,6 +122,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
       'https://developer.paddle.com/webhooks/about/how-webhooks-work (event_id as the key against duplicates), read 2026-11',
     sample:
       '{"event_id":"evt_01hv8x2acma2gz7he8kg2s0hna","event_type":"transaction.completed","notification_id":"ntf_01hv8x2af22vrrz5k7bx4ms6kx","data":{"id":"txn_01hv8wptq8987qeep44cyrewp9","status":"completed","currency_code":"USD"}}',
+    logs: '{trigger.body.event_type} arrived',
     clickPath: [
       '**Developer tools**, **Notifications**, **New destination**, type **Webhook**.',
       '**URL**: `{URL}`. Choose the events.',
@@ -146,6 +150,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:event.id}',
     sample:
       '{"event":{"id":"5ac64822-4adc-4fda-ade0-410becf0de4f","event_type":"incident.triggered","resource_type":"incident","data":{"id":"PGR0VU2","type":"incident","title":"A little bump in the road"}}}',
+    logs: '{trigger.body.event.event_type} arrived',
     clickPath: [
       '**Integrations**, **Generic Webhooks (v3)**, **New Webhook**.',
       '**Webhook URL**: `{URL}`. Choose scope and events.',
@@ -186,6 +191,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     },
     eventType: '{field:event_type}',
     eventId: '{field:id}',
+    logs: '{trigger.body.event_type} arrived',
     clickPath: [
       'Developer Dashboard, **Apps & Credentials**, your app, **Add Webhook**.',
       '**Webhook URL**: `{URL}`. Choose the events.',
@@ -217,6 +223,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, each with its own' },
     sample: '[{"email":"hello@example.com","event":"delivered","sg_event_id":"ZGVsaXZlcmVk","timestamp":1700000000}]',
+    logs: '{size(trigger.body)} events arrived',
     clickPath: [
       '**Settings**, **Mail Settings**, **Event Webhook**, **Create new webhook**.',
       '**Post URL**: `{URL}`. Choose the events.',
@@ -244,6 +251,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     sample:
       '{"action":"created","installation":{"uuid":"a8e5d37a-696c-4c54-adb5-b3f28d64c7de"},"data":{"issue":{"id":"1170820242","title":"ReferenceError: heck is not defined","project":{"slug":"shop"}}}}',
     sampleHeaders: { 'sentry-hook-resource': 'issue' },
+    logs: '{trigger.body.action} in Sentry',
     clickPath: [
       '**Settings**, **Custom Integrations**, **Create New Integration**, **Internal Integration**.',
       '**Webhook URL**: `{URL}`. Choose the permissions and webhooks, or **Alert Rule Action**.',
@@ -271,6 +279,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: ['{header:X-Shopify-Webhook-Id}', '{header:Shopify-Webhook-Id}'],
     sample: '{"id":820982911946154,"name":"#9999","currency":"USD","total_price":"403.00","line_items":[]}',
     sampleHeaders: { 'x-shopify-topic': 'orders/create', 'x-shopify-shop-domain': 'example.myshopify.com' },
+    logs: "{trigger.headers['x-shopify-topic']} from {trigger.headers['x-shopify-shop-domain']}",
     clickPath: [
       'For one store: **Settings**, **Notifications**, **Webhooks**, **Create webhook** in the admin. Choose event and JSON format. **URL**: `{URL}`. The key is shown on the same page, below the webhooks.',
       'For an app: subscribe in its configuration or over the Admin API. The key is the **client secret** of the app.',
@@ -315,6 +324,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     ],
     sample:
       '{"type":"event_callback","team_id":"T061EG9R6","event_id":"Ev9UQ52YNA","event":{"type":"app_mention","user":"U061F7AUR","text":"ship it","channel":"C0LAN2Q65","ts":"1515449522.000016"}}',
+    logs: "{has(trigger.body.event) ? trigger.body.event.type : 'a command'} arrived",
     clickPath: [
       'Open your app at <https://api.slack.com/apps>. **Basic Information**, **App Credentials** shows the **Signing Secret**.',
       'Start Sluice with the trigger below, because Slack checks the URL when you save it.',
@@ -344,6 +354,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventId: '{field:event_id}',
     eventIdSource: 'https://developer.squareup.com/docs/webhooks (event_id: to bypass what repeats), read 2026-11',
     presets: ['square'],
+    logs: "{has(trigger.body.type) ? trigger.body.type : 'a test'} arrived",
     clickPath: [
       'Open the Developer Console and your application. **Webhooks**, **Subscriptions**, **Add subscription**.',
       '**Notification URL**: `{URL}`. Choose the API version and the events, and save.',
@@ -373,6 +384,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     presets: ['stripe'],
     sample:
       '{"id":"evt_1Pgc76DZ","object":"event","type":"payment_intent.succeeded","livemode":false,"data":{"object":{"id":"pi_3Pgc75","object":"payment_intent","amount":4200,"currency":"eur","status":"succeeded"}}}',
+    logs: '{trigger.body.type}: {trigger.body.id}',
     clickPath: [
       'Open **Workbench**, tab **Webhooks**, and create a new destination.',
       'Choose the API version and the events, then **Webhook** as the type of destination. **Endpoint URL**: `{URL}`.',

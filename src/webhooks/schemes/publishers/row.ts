@@ -83,6 +83,8 @@ export interface PublisherRow {
   readonly sampleType?: string;
   readonly sampleHeaders?: Readonly<Record<string, string>>;
 
+  /** What the first flow logs of each delivery, with expressions in `{}`; that it arrived where not given. */
+  readonly logs?: string;
   /** What to do at the publisher, step by step, in Markdown; `{URL}` is that of the trigger. */
   readonly clickPath: readonly string[];
   /** What the key is called at the publisher, with an article. */
@@ -126,6 +128,7 @@ export type PageFacts = Pick<
   | 'sample'
   | 'sampleType'
   | 'sampleHeaders'
+  | 'logs'
   | 'clickPath'
   | 'keyIs'
   | 'retries'

@@ -34,6 +34,7 @@ export const STANDARD_WEBHOOKS: PublisherRow = {
   eventId: ['{header:webhook-id}', '{header:svix-id}'],
   eventIdSource:
     'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (webhook-id: the same when sent again), read 2026-11',
+  logs: "{has(trigger.body.type) ? trigger.body.type : 'a test'} arrived",
   clickPath: [
     "Many services sign like this: those that send with Svix (Clerk, Resend and others), OpenAI, GitLab's signing tokens, and your own senders with a Standard Webhooks library. You recognise it by the headers `webhook-id` or `svix-id`.",
     'Add an endpoint in the settings of the service: `{URL}`. Copy its signing secret (`whsec_…`).',

@@ -15,6 +15,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:update_id}',
     sample:
       '{"update_id":10000,"message":{"message_id":1365,"date":1700000000,"chat":{"id":1111111,"type":"private"},"text":"/start"}}',
+    logs: 'update {trigger.body.update_id} arrived',
     clickPath: [
       'Choose a secret token: 1 to 256 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`. `openssl rand -hex 32` makes a good one.',
       '`curl "https://api.telegram.org/bot$BOT_TOKEN/setWebhook" -d url={URL} -d secret_token="$TELEGRAM_SECRET_TOKEN"`. Not the token of the bot: that one is never sent to you.',
@@ -43,6 +44,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     handshakes: [{ name: 'HEAD', method: 'HEAD' }],
     sample:
       '{"action":{"id":"51f9424bcd6e040f3c002412","type":"updateCard","data":{"card":{"name":"Ship it"}}},"model":{"id":"4eea4ffc91e31d174600004a","name":"Trello Development"}}',
+    logs: '{trigger.body.action.type} arrived',
     clickPath: [
       'Webhooks are made over the API. You need the API key of your Power-Up, its **secret** (the key of the trigger), and a token.',
       'Start Sluice with the trigger below: Trello sends a HEAD to the URL first, Sluice answers it.',
@@ -73,6 +75,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     acceptedResponse: { contentType: 'text/xml', body: '<Response/>' },
     sample: 'AccountSid=AC123&Body=Hello+there&From=%2B14155550100&MessageSid=SM123&To=%2B14155550199',
     sampleType: URL_ENCODED_FORM,
+    logs: 'message from {trigger.body.From}',
     clickPath: [
       'In the console open **Phone Numbers**, **Active Numbers**, your number. Under **Messaging**, **A message comes in**: webhook, method POST, `{URL}`. Calls, services and status callbacks have their own URL fields.',
       'The key is the **Auth Token** of the account, which the console shows. The secret of an API key does not work.',
@@ -114,6 +117,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       'twitch-eventsub-message-type': 'notification',
       'twitch-eventsub-subscription-type': 'channel.follow',
     },
+    logs: '{trigger.body.subscription.type} arrived',
     clickPath: [
       'Subscriptions are made over the API: `POST https://api.twitch.tv/helix/eventsub/subscriptions` with an app access token.',
       'In `transport` give `"method": "webhook"`, `callback` (`{URL}`; HTTPS on port 443) and `secret`: 10 to 100 characters of your choice, not the client secret.',
@@ -143,6 +147,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:event_id}',
     sample:
       '{"event_id":"01H3Q2W5ZK8M","event_type":"form_response","form_response":{"form_id":"lT4Z3j","token":"a3a12ec67a1365927098a606107fac15","answers":[]}}',
+    logs: 'form {trigger.body.form_response.form_id} was answered',
     clickPath: [
       'Open the form, **Connect**, **Webhooks**, **Add a webhook**.',
       '**Endpoint**: `{URL}`. **Edit**, **Secret**: a long random text of your choice, which is the key.',
@@ -170,6 +175,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{field:id}',
     sample:
       '{"id":"uev_01H3Q2W5","type":"deployment.succeeded","createdAt":1700000000000,"payload":{"deployment":{"id":"dpl_2bNq","name":"shop","url":"shop-2bnq.vercel.app"}}}',
+    logs: '{trigger.body.type} arrived',
     clickPath: [
       'Team **Settings**, **Webhooks**, **Create Webhook** (Pro and Enterprise). For an integration: its settings.',
       '**Endpoint URL**: `{URL}`. Choose the events.',
@@ -201,6 +207,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventId: '{header:X-Zendesk-Webhook-Invocation-Id}',
     sample:
       '{"id":"01H3Q2W5","type":"zen:event-type:ticket.created","subject":"zen:ticket:35436","detail":{"id":"35436","subject":"My printer is on fire","status":"OPEN"}}',
+    logs: '{trigger.body.type} arrived',
     clickPath: [
       '**Admin Center**, **Apps and integrations**, **Webhooks**, **Create webhook**. Choose events, or a trigger or automation.',
       '**Endpoint URL**: `{URL}`. **Request method** POST, **Request format** JSON.',
@@ -243,6 +250,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
       },
     ],
     presets: ['zoom'],
+    logs: "{has(trigger.body.event) ? trigger.body.event : 'a test'} arrived",
     clickPath: [
       'In the Zoom App Marketplace open **Manage**, your app, **Features**, **Access**. That page also shows the **Secret Token**.',
       'Start Sluice with the trigger below, because Zoom validates the URL.',
