@@ -95,11 +95,14 @@ function filesIn(folder) {
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
-/** English alone, as in the bundle. */
+/** All but those that tell the compiler something. */
+const COMMENTS = /^\s*(?:\/\*\*(?:(?!@ts-|\*\/)[\s\S])*\*\/|\/\/.*)\n/gm;
+
+/** English alone, as in the bundle, and without comments, which zod has on its site. */
 const typesOfZod = (file) =>
   file === 'zod/v4/locales/index.d.ts'
     ? 'export { default as en } from "./en.js";\n'
-    : readFileSync(join(root, 'node_modules', file), 'utf8');
+    : readFileSync(join(root, 'node_modules', file), 'utf8').replace(COMMENTS, '');
 
 /** The types of the package in `types`, in the folder given: those that its entry points lead to. */
 function collectTypes(work) {

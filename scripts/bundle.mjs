@@ -1,7 +1,9 @@
 // Joins what a start loads, with its packages, into a few files: 700 files cost it 0.3 s more, and who installs Sluice would
 // install 270 packages of 260 MB. The page likewise: 55 files cost it a second at a round trip of 100 ms.
-import { cpSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress } from 'node:zlib';
 import { rolldown } from 'rolldown';
 import { packagesOf } from './bundled-packages.mjs';
 import { PARTS_OF_PACKAGES } from './package-parts.mjs';
@@ -72,7 +74,7 @@ export async function bundle(work) {
   return packagesOf(output);
 }
 
-/** The page in `page`, in the folder given: its script, those that it loads when they are first needed, one style sheet and its icon. Yields the packages that it holds. */
+/** The page in `page`, in the folder given: its script, those that it loads when they are first needed, one style sheet and its icon, each as browsers take it. Yields the packages that it holds. */
 export async function bundlePage(work) {
   const source = join(root, 'src/dashboard/web');
   const target = join(work, 'page');
@@ -92,18 +94,32 @@ export async function bundlePage(work) {
     comments: { legal: true, annotation: false, jsdoc: false },
   });
   await bundled.close();
-  mkdirSync(target, { recursive: true });
-  for (const file of output)
-    writeFileSync(join(target, file.fileName), file.type === 'chunk' ? file.code : file.source);
+  const files = new Map(output.map((file) => [file.fileName, file.type === 'chunk' ? file.code : file.source]));
   // What all screens share comes first, so that the sheet of a feature may change it.
   const sheets = [
     join(root, 'node_modules/uplot/dist/uPlot.min.css'),
     ...sheetsIn(join(source, 'styles')),
     ...sheetsIn(join(root, 'src/features')),
   ];
-  writeFileSync(join(target, 'page.css'), sheets.map((path) => readFileSync(path, 'utf8')).join('\n'));
-  cpSync(join(source, 'styles/sluice.svg'), join(target, 'sluice.svg'));
+  files.set('page.css', sheets.map((path) => readFileSync(path, 'utf8')).join('\n'));
+  files.set('sluice.svg', readFileSync(join(source, 'styles/sluice.svg')));
+  mkdirSync(target, { recursive: true });
+  const written = [...files].map(async ([name, content]) =>
+    writeFileSync(join(target, `${name}.br`), await promisify(brotliCompress)(content)),
+  );
+  await Promise.all(written);
+  writeFileSync(join(target, 'scripts.json'), JSON.stringify(loadedAtOnce(output)));
   return packagesOf(output);
+}
+
+/** The first script and those that it imports, theirs too, so that a browser is told of all at once. */
+function loadedAtOnce(output) {
+  const chunks = output.filter(({ type }) => type === 'chunk');
+  const found = new Set(chunks.filter(({ isEntry }) => isEntry).map(({ fileName }) => fileName));
+  for (const name of found) {
+    for (const each of chunks.find(({ fileName }) => fileName === name).imports) found.add(each);
+  }
+  return [...found];
 }
 
 function sheetsIn(folder) {

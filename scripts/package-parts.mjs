@@ -1,8 +1,17 @@
 // What stands in the bundle for a package, or for a file of one, of which little is used: the rest weighs, and nothing calls
 // it. What is left out has no value, so that code which should need it after all fails at once.
+import { createRequire } from 'node:module';
+import { brotliCompressSync } from 'node:zlib';
 
 const nothing = 'export default undefined;';
 const none = 'module.exports = {};';
+const require = createRequire(import.meta.url);
+
+/** The bytes that a module exports, which no archive can pack well as they stand there in base64. */
+const packed = (name) => `
+  const bytes = Buffer.from('${brotliCompressSync(require(name)).toString('base64')}', 'base64');
+  module.exports = require('node:zlib').brotliDecompressSync(bytes);
+`;
 
 /** Each for its own reason, given above it: the code that takes the place, by package or by file in it without `.js`. */
 export const PARTS_OF_PACKAGES = {
@@ -14,8 +23,12 @@ export const PARTS_OF_PACKAGES = {
     Object.assign(Dispatcher.prototype, api);
     export { Agent };
   `,
+  // What parses HTTP.
+  'undici/lib/llhttp/llhttp-wasm': packed('undici/lib/llhttp/llhttp-wasm.js'),
   // undici parses with the other build, which every processor runs, if this one does not compile.
   'undici/lib/llhttp/llhttp_simd-wasm': 'module.exports = Buffer.alloc(0);',
+  // HTTP/2, which the agent is not told to speak.
+  'undici/lib/dispatcher/client-h2': 'module.exports = undefined;',
   // Makes a body of a form or of an iterable; ours are buffers and streams.
   'undici/lib/web/fetch/body': none,
 
@@ -30,6 +43,7 @@ export const PARTS_OF_PACKAGES = {
   '@opentelemetry/sdk-node/build/src/start': none,
   '@opentelemetry/sdk-metrics': none,
   '@opentelemetry/exporter-prometheus': none,
+  '@opentelemetry/sdk-logs': 'exports.LoggerProvider = class { shutdown() {} };',
   '@opentelemetry/exporter-logs-otlp-grpc': none,
   '@opentelemetry/exporter-logs-otlp-http': none,
   '@opentelemetry/exporter-logs-otlp-proto': none,
@@ -82,6 +96,10 @@ export const PARTS_OF_PACKAGES = {
   // Describe an API in a document of its own, and in the format before OpenAPI.
   '@fastify/swagger/lib/mode/static': none,
   '@fastify/swagger/lib/spec/swagger/index': none,
+  // A log that a thread or a file of its own writes.
+  'pino/lib/transport': 'module.exports = undefined;',
+  // A metric of quantiles, which we have none of.
+  'prom-client/lib/summary': none,
   // Sends what is scraped, and sums it up over processes of one machine.
   'prom-client/lib/pushgateway': none,
   'prom-client/lib/cluster': none,

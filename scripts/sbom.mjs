@@ -21,7 +21,10 @@ function sbomOf(bundled) {
   const sbom = ask(all);
   const installed = ask([...all, '--omit', 'dev']).components;
   const kept = new Set([...bundled, ...installed].map(({ group, name, version }) => keyOf({ group, name, version })));
-  const components = sbom.components.filter((each) => kept.has(keyOf(each)));
+  const inside = new Set(bundled.map(keyOf));
+  const components = sbom.components
+    .filter((each) => kept.has(keyOf(each)))
+    .map((each) => (inside.has(keyOf(each)) ? insideOf(each) : each));
   const missing = [...kept].filter((key) => !components.some((each) => keyOf(each) === key));
   if (missing.length > 0) throw new Error(`the SBOM lacks ${missing.join(', ')}; run npm ci`);
   const refs = new Set([sbom.metadata.component['bom-ref'], ...components.map((each) => each['bom-ref'])]);
@@ -31,6 +34,15 @@ function sbomOf(bundled) {
   // npm names it by its folder.
   const component = { ...sbom.metadata.component, name: read('package.json').name };
   return { ...sbom, metadata: { ...sbom.metadata, component }, components, dependencies };
+}
+
+/**
+ * A component that is part of the bundle. npm says of it what holds where it is installed by itself: that only development needs
+ * it, and the hash of an archive of which the bundle holds a part, in other bytes.
+ */
+function insideOf({ scope: _, hashes: __, properties, ...component }) {
+  const others = properties.filter(({ name }) => name !== 'cdx:npm:package:development');
+  return { ...component, scope: 'required', ...(others.length > 0 && { properties: others }) };
 }
 
 function keyOf({ group, name, version }) {

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createWorkspace, FLOW_ID, GITHUB_SECRET, getJson, githubManifest, startService } from '../e2e/service.ts';
 import { sign } from '../oracles/octokit.ts';
@@ -115,7 +116,8 @@ test('one folder adds a feature with a verb, a field, a route, a panel and a com
   expect(await getJson(`${url}/flows/api/senders`)).toEqual(senders);
   const cli = [join(tree, 'dist/cli.js'), 'senders', '--to', url];
   expect(JSON.parse(execFileSync(process.execPath, cli, { encoding: 'utf8' }))).toEqual(senders[0]);
-  expect(readFileSync(join(tree, 'dist/page/main.js'), 'utf8')).toContain('/senders');
+  const page = brotliDecompressSync(readFileSync(join(tree, 'dist/page/main.js.br')));
+  expect(page.toString('utf8')).toContain('/senders');
 });
 
 test.each(sample)('without %s all else is built, and a signed delivery starts its run', async (name) => {

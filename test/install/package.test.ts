@@ -10,9 +10,6 @@ const { dependencies, scripts } = JSON.parse(readFileSync(resolve(ROOT, 'package
   scripts: Record<string, string>;
 };
 
-/** Bundled with its libraries. */
-const OF_THE_PAGE = /^dist\/page\//;
-
 /** Static imports and re-exports, dynamic imports, and imported types. */
 const SPECIFIER = /(?:\b(?:from|import)\s*["']|\bimport\s*\(\s*["'`])(#?[@\w.][\w@./-]*)["'`]/g;
 const COMMENT_LINE = /^\s*(\/\/|\*|\/\*).*$/gm;
@@ -42,7 +39,7 @@ describe('the package', () => {
     const kinds = new Set(
       files.filter((file) => file.startsWith('dist/')).map((file) => /(\.d)?\.\w+$/.exec(file)?.[0]),
     );
-    expect([...kinds].sort()).toEqual(['.css', '.d.ts', '.js', '.json', '.svg', '.txt']);
+    expect([...kinds].sort()).toEqual(['.br', '.d.ts', '.js', '.json', '.txt']);
   });
 
   it('holds every file that package.json points to', () => {
@@ -57,7 +54,7 @@ describe('the package', () => {
   });
 
   it('imports no package that it does not depend on, in code and in types', () => {
-    const code = files.filter((file) => /^dist\/.*\.(js|d\.ts)$/.test(file) && !OF_THE_PAGE.test(file));
+    const code = files.filter((file) => /^dist\/.*\.(js|d\.ts)$/.test(file));
     const imported = new Map<string, string>();
     for (const file of code) {
       for (const [, name = ''] of textOf(file).matchAll(SPECIFIER)) {
