@@ -47,6 +47,7 @@ export const GATE = {
     'browser/trouble',
   ],
   'the product': [
+    'install/build',
     'install/tarball',
     'e2e/bundled-packages',
     'install/npm-start',

@@ -49,6 +49,7 @@ const SOURCES = {
   'dashboard/web/main.tsx': 'export {};',
   'dashboard/web/styles/a.css': 'a {}',
   'dashboard/web/styles/sluice.svg': '<svg/>',
+  'features/one/page.css': 'b {}',
 };
 
 const CHANGED = {
