@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { DeliveryRecord, DeliveryShare, GateResult } from '../model/delivery.ts';
 import { ownerOf } from '../model/runtime-keys.ts';
-import type { Acceptance, BirthLease, NewRun } from './store.ts';
+import type { Acceptance, BirthLease, Candidate, Joining, NewRun } from './store.ts';
 import { columnsOf, type FieldOf } from './tables.ts';
 
 /** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
@@ -178,20 +178,11 @@ export function valuesOf<Column extends string>(
   row: Readonly<Record<Column, Value>>,
 ): SentValue[] {
   const values: SentValue[] = [];
-  addValues(values, columns, row);
-  return values;
-}
-
-/** The same, behind what the list has. */
-export function addValues<Column extends string>(
-  values: unknown[],
-  columns: readonly Column[],
-  row: Readonly<Record<Column, Value>>,
-): void {
   for (const column of columns) {
     const value: Value = row[column];
     values.push(typeof value === 'boolean' ? Number(value) : value);
   }
+  return values;
 }
 
 /** Where a list of values has which column. */
@@ -199,7 +190,33 @@ export function placesOf<Column extends string>(columns: readonly Column[]): Rea
   return Object.fromEntries(columns.map((column, place) => [column, place])) as Record<Column, number>;
 }
 
+/** What of an acceptance decides about it. */
+export function candidateOf(acceptance: Acceptance): Candidate {
+  const { delivery, nonce, idempotencyKey = null, event, verifiedBy = null, isFiltered, signal, run } = acceptance;
+  const { flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
+  return {
+    ...{ runId: run.id, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt },
+    body: run.trigger.body,
+    record: delivery && { id: delivery.id, receivedAt: delivery.receivedAt, outcome: delivery.outcome },
+    redeliveredFrom: delivery?.redeliveredFrom ?? null,
+    bodySha256: bodyDigestOf(acceptance),
+    isFiltered: isFiltered === true,
+    joining: joiningOf(acceptance),
+    ...{ nonce, idempotencyKey, event, verifiedBy, signal },
+  };
+}
+
+function joiningOf({ coalesce: claim, delivery, run }: Acceptance): Joining | undefined {
+  if (claim === undefined) return undefined;
+  const { startedAt, deliveryId, trigger } = run;
+  const { contentType, headers } = trigger;
+  return {
+    ...{ claim, deliveryId, receivedAt: delivery?.receivedAt ?? startedAt, contentType },
+    headers: JSON.stringify(headers),
+  };
+}
+
 /** Hex SHA-256 of the body that an idempotency key stands for; empty where nothing asks for it. */
-export function bodyDigestOf({ idempotencyKey, run }: Acceptance): string {
+function bodyDigestOf({ idempotencyKey, run }: Acceptance): string {
   return idempotencyKey === undefined ? '' : hash('sha256', run.trigger.body);
 }

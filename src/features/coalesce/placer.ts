@@ -12,11 +12,12 @@ interface Coalescing extends Arrival {
 }
 
 /** An unverified delivery never shares a run with a verified one, nor one with another whose turn is among other runs. */
-function coalescingOf({ flowId, triggerKey, order, joining: { claim, at, row } }: PlacedDelivery): Coalescing {
+function coalescingOf({ flowId, triggerKey, order, startedAt: at, body, joining }: PlacedDelivery): Coalescing {
+  const { claim, headers } = joining;
   const { key, isVerified, ...limits } = claim;
   const lane = order === undefined ? [] : [laneDigest(flowId, { key: order.key, isVerified })];
   const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key, ...lane);
-  return { ...limits, digest, at, bytes: row.body.byteLength + Buffer.byteLength(row.headers) };
+  return { ...limits, digest, at, bytes: body.byteLength + Buffer.byteLength(headers) };
 }
 
 interface GroupRow extends Omit<Group, 'isHeld'> {
@@ -36,7 +37,7 @@ class Groups implements Places {
   /** Runs that wait for longer, or no more, with how much later they start than before. */
   readonly #moved = new Map<string, { readonly group: Group; readonly laterMs: number }>();
   readonly #joined: (RunDeliveryRow & { readonly run_id: string; readonly place: number })[] = [];
-  readonly #opened = new Map<string, RunDeliveryRow>();
+  readonly #opened = new Map<string, Omit<RunDeliveryRow, 'body'>>();
 
   private constructor(port: Port, deliveries: readonly PlacedDelivery[]) {
     this.#port = port;
@@ -62,8 +63,11 @@ class Groups implements Places {
   }
 
   /** Keeps a group with the delivery that has opened or joined it. */
-  #keep({ flowId, joining: { row } }: PlacedDelivery, digest: string, group: Group): void {
+  #keep({ flowId, body, idempotencyKey, joining }: PlacedDelivery, digest: string, group: Group): void {
     const { runId, deliveries: place } = group;
+    const { deliveryId, receivedAt, contentType, headers } = joining;
+    const of = { delivery_id: deliveryId, received_at: receivedAt, idempotency_key: idempotencyKey };
+    const row = { ...of, content_type: contentType, headers };
     const before = this.#open.get(digest);
     this.#open.set(digest, group);
     this.#changed.set(digest, flowId);
@@ -74,7 +78,7 @@ class Groups implements Places {
     }
     const laterMs = (this.#moved.get(runId)?.laterMs ?? 0) + group.dueAt - before.dueAt;
     this.#moved.set(runId, { group, laterMs });
-    this.#joined.push({ ...row, run_id: runId, place });
+    this.#joined.push({ ...row, body, run_id: runId, place });
   }
 
   settle(): void {

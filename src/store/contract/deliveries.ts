@@ -60,6 +60,39 @@ export interface Acceptance {
   readonly run: NewRun;
 }
 
+type FieldOfRun = 'flowId' | 'triggerKey' | 'revision' | 'subFlows' | 'pins' | 'order' | 'sourceRunId' | 'startedAt';
+
+/** What decides an acceptance. A backend's calls have the rows to store besides. */
+export interface Candidate extends Pick<NewRun, FieldOfRun> {
+  /** The run that starts if nothing else answers. */
+  readonly runId: string;
+  readonly body: Uint8Array;
+  /** Undefined where no webhook started the run. */
+  readonly record: Pick<DeliveryRecord, 'id' | 'receivedAt' | 'outcome'> | undefined;
+  readonly redeliveredFrom: string | null;
+  readonly nonce: NonceClaim | undefined;
+  readonly idempotencyKey: string | null;
+  /** Hex SHA-256 of the body; empty where there is no idempotency key. */
+  readonly bodySha256: string;
+  readonly event: EventClaim | undefined;
+  readonly verifiedBy: string | null;
+  readonly isFiltered: boolean;
+  /** Undefined where it starts a run. */
+  readonly signal: SignalClaim | undefined;
+  /** Undefined where it shares a run with no other. */
+  readonly joining: Joining | undefined;
+}
+
+/** What a delivery brings to a run that it shares with others. */
+export interface Joining {
+  readonly claim: CoalesceClaim;
+  readonly deliveryId: string | null;
+  readonly receivedAt: number;
+  readonly contentType: string | null;
+  /** JSON text. */
+  readonly headers: string;
+}
+
 /** What a process knew of flows when it judged a delivery. */
 export interface JudgedBy {
   /** Where it was sent, in lower case: all flows that have the slug count, and those that had it. */

@@ -1,36 +1,15 @@
-import type { DeliveryOutcome, DeliveryRecord, DeliveryShare, SignalClaim } from '../../model/delivery.ts';
+import type { DeliveryOutcome, DeliveryRecord, DeliveryShare } from '../../model/delivery.ts';
 import { type FlowSwitches, whyClosed } from '../../model/planner.ts';
-import type { AcceptResult, EventClaim, NewRun, NonceClaim, Pins, SharedAcceptance } from '../store.ts';
+import type { AcceptResult, Candidate, Pins, SharedAcceptance } from '../store.ts';
+import { countKeyUse } from './counts.ts';
 import type { Ask, Decision } from './decision.ts';
 import { findPlace } from './delivery-places.ts';
 import { shareFlows } from './flows.ts';
 import type { Bounds } from './kept-sizes.ts';
-import type { Held, Joining, Place, Places } from './placer.ts';
+import type { Held, Place, Places } from './placer.ts';
 import { holding, joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 import { type PinRows, withPins } from './sub-runs.ts';
-
-/** What decides an acceptance. A backend's calls have the rows to store besides. */
-export interface Candidate extends Pick<NewRun, 'subFlows' | 'pins' | 'order' | 'sourceRunId'> {
-  /** The run that starts if nothing else answers. */
-  readonly runId: string;
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly revision: number;
-  readonly hasDelivery: boolean;
-  readonly redeliveredFrom: string | null;
-  readonly nonce: NonceClaim | undefined;
-  readonly idempotencyKey: string | null;
-  /** Hex SHA-256 of the body; read only where there is an idempotency key. */
-  readonly bodySha256: string;
-  readonly event: EventClaim | undefined;
-  readonly verifiedBy: string | null;
-  readonly isFiltered: boolean;
-  /** Undefined where it starts a run. */
-  readonly signal: SignalClaim | undefined;
-  /** Undefined where it shares a run with no other. */
-  readonly joining: Joining | undefined;
-}
 
 /** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
 export interface FirstUse<RunId = string> {
@@ -76,8 +55,7 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   keepKey(call: Call, runId: string): void;
   keepEvent(call: Call, runId: string): void;
   keepDelivery(call: Call, kept: Kept): void;
-  /** Counts the delivery for the key that verified it. */
-  countKeyUse(call: Call): void;
+  readonly count: Port['count'];
   /** A run that has to wait for its turn has neither steps nor a deadline. */
   keepRun(call: Call, started: { readonly pins: Pins | undefined; readonly isWaiting: boolean }): void;
 }
@@ -188,7 +166,7 @@ export function outcomeOf(
 
 export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, kept: Kept): void {
   if (call.redeliveredFrom !== null && kept.runId !== null) rows.keepRedelivery(call, kept.runId);
-  if (call.hasDelivery) rows.keepDelivery(call, kept);
+  if (call.record !== undefined) rows.keepDelivery(call, kept);
 }
 
 /**
@@ -299,8 +277,7 @@ function* keep<Call extends Candidate>(
 ): Decision<Fate> {
   const { kind, runId, place } = fate;
   if (call.nonce !== undefined && nonce?.isOwn !== true) rows.keepNonce(call, runId);
-  const isUse = call.verifiedBy !== null && call.hasDelivery && kind !== 'closed';
-  if (isUse && !isReplay && call.redeliveredFrom === null) rows.countKeyUse(call);
+  if (kind !== 'closed' && !isReplay && call.redeliveredFrom === null) countUse(rows, call);
   if (kind === 'answered') {
     if (call.event !== undefined) rows.keepEvent(call, call.runId);
     return { ...fate, answered: yield* rows.answer(call) };
@@ -313,6 +290,13 @@ function* keep<Call extends Candidate>(
     holding.keep(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
   }
   return kind === 'accepted' ? { ...fate, ...(yield* startRun(rows, call)) } : fate;
+}
+
+/** Counts the delivery for the key that verified it. */
+function countUse({ count }: Pick<AcceptanceRows<Candidate>, 'count'>, call: Candidate): void {
+  const { flowId, triggerKey, verifiedBy: keyName, record } = call;
+  if (keyName === null || record === undefined) return;
+  countKeyUse(count, { flowId, triggerKey, keyName, at: record.receivedAt, id: record.id });
 }
 
 /** Stores the run of a delivery; `isWaiting` where it waits for its turn. */

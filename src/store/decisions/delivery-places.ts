@@ -1,5 +1,6 @@
+import type { Joining } from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { Joining, Place, PlacedDelivery, Places } from './placer.ts';
+import type { Place, PlacedDelivery, Places } from './placer.ts';
 import { deliveryPlacers } from './placing.ts';
 import type { Port } from './port.ts';
 

@@ -1,5 +1,5 @@
-import type { HoldResult } from '../store.ts';
-import { type AcceptanceRows, alone, type Candidate, claim, keepAlone } from './acceptance.ts';
+import type { Candidate, HoldResult } from '../store.ts';
+import { type AcceptanceRows, alone, claim, keepAlone } from './acceptance.ts';
 import type { Ask, Decision } from './decision.ts';
 import type { Bounds } from './kept-sizes.ts';
 import { insertKeys } from './new-runs.ts';

@@ -1,13 +1,11 @@
-import type { CoalesceClaim } from '../../model/delivery.ts';
 import type { NewRun, RunOrder } from '../../model/run.ts';
 import type { SearchKeyRow } from '../../model/text.ts';
 import type { RunRow } from '../new-rows.ts';
-import type { NextRun } from '../store.ts';
+import type { Joining, NextRun } from '../store.ts';
 import type { Ask, Decision } from './decision.ts';
 import type { Bounds } from './kept-sizes.ts';
 import type { Port } from './port.ts';
 import type { FoundRun, RunRows } from './rows.ts';
-import type { RunDeliveryRow } from './run-deliveries.ts';
 
 /** A new run that may have to wait. */
 export interface PlacedRun extends Pick<NewRun, 'id' | 'flowId' | 'sourceRunId'> {
@@ -19,16 +17,11 @@ export interface EndedRun extends Pick<FoundRun, 'flowId' | 'revision' | 'status
   readonly at: number;
 }
 
-/** What a delivery brings to a run that it shares with others. */
-export interface Joining {
-  readonly claim: CoalesceClaim;
-  readonly at: number;
-  readonly row: RunDeliveryRow;
-}
-
 /** A delivery that may share a run, and the run that it starts otherwise. */
-export interface PlacedDelivery extends Pick<NewRun, 'flowId' | 'triggerKey' | 'revision' | 'order'> {
+export interface PlacedDelivery extends Pick<NewRun, 'flowId' | 'triggerKey' | 'revision' | 'order' | 'startedAt'> {
   readonly runId: string;
+  readonly body: Uint8Array;
+  readonly idempotencyKey: string | null;
   readonly joining: Joining;
 }
 

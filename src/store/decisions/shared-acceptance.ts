@@ -1,8 +1,7 @@
 import type { DeliveryShare } from '../../model/delivery.ts';
-import type { SharedFate, SharedResult } from '../store.ts';
+import type { Candidate, SharedFate, SharedResult } from '../store.ts';
 import {
   type AcceptanceRows,
-  type Candidate,
   claim,
   type FlowRows,
   type HeldLimit,
@@ -15,12 +14,6 @@ import type { Ask, Decision } from './decision.ts';
 import { keepHeldKeys } from './held-acceptance.ts';
 import { holding } from './placing.ts';
 
-/** A delivery at one of the triggers that share it. */
-export interface SharedCall<Call extends Candidate> extends Member<Call> {
-  /** An expression of the trigger failed. */
-  readonly isUnevaluated: boolean;
-}
-
 interface Sharing<Call extends Candidate> extends HeldLimit {
   readonly flows: FlowRows;
   /** They are asked for after the flows are locked, as for a delivery that is held. */
@@ -32,7 +25,7 @@ interface Sharing<Call extends Candidate> extends HeldLimit {
  * that count for all.
  */
 export function* acceptShared<Call extends Candidate>(
-  members: readonly SharedCall<Call>[],
+  members: readonly Member<Call>[],
   { port, flows, bounds, rowsOf }: Sharing<Call>,
 ): Decision<SharedResult | 'full'> {
   for (const { call, start } of members) {
@@ -78,13 +71,10 @@ function leadOf(fates: readonly SharedFate[], ofKey: string | null): SharedFate 
   return lead.kind === 'duplicate' && lead.runId === null ? { ...lead, runId: ofKey } : lead;
 }
 
-function sharesOf(
-  members: readonly { readonly isUnevaluated: boolean }[],
-  fates: readonly SharedFate[],
-): DeliveryShare[] {
+function sharesOf(members: readonly Member<Candidate>[], fates: readonly SharedFate[]): DeliveryShare[] {
   return fates.map(({ kind, flowId, triggerKey, runId }, at): DeliveryShare => {
     const isOwn = kind === 'accepted' || kind === 'held';
-    const isUnevaluated = members[at]?.isUnevaluated === true && (isOwn || kind === 'answered');
+    const isUnevaluated = members[at]?.call.record?.outcome === 'unevaluated' && (isOwn || kind === 'answered');
     const outcome = isUnevaluated ? 'unevaluated' : isOwn ? null : kind;
     return { flowId, triggerKey, runId, outcome };
   });

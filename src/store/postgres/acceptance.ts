@@ -1,5 +1,4 @@
 import { StoreUnavailableError } from '../../errors.ts';
-import type { CoalesceClaim } from '../../model/delivery.ts';
 import { waitingRun } from '../../model/run.ts';
 import { searchKeyRows } from '../../model/text.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
@@ -7,11 +6,10 @@ import {
   type AcceptanceRows,
   accept,
   asReplay,
-  type Candidate,
   type FlowRows,
+  type Member,
   sharingFlowRows,
 } from '../decisions/acceptance.ts';
-import { countKeyUse } from '../decisions/counts.ts';
 import { awaited, decide, known } from '../decisions/decision.ts';
 import { takePlaces } from '../decisions/delivery-places.ts';
 import { flowsAt, lockFlows, shareFlows } from '../decisions/flows.ts';
@@ -25,17 +23,18 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import type { Held, Joining, Places } from '../decisions/placer.ts';
+import type { Held, Places } from '../decisions/placer.ts';
 import { lockPlaces } from '../decisions/placing.ts';
 import { answerBy } from '../decisions/port.ts';
-import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
+import { acceptShared } from '../decisions/shared-acceptance.ts';
 import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
-import { bodyDigestOf, runRow } from '../new-rows.ts';
+import { candidateOf, runRow } from '../new-rows.ts';
 import type {
   Acceptance,
   AcceptResult,
   BirthLease,
+  Candidate,
   FlowRecord,
   HoldResult,
   SharedAcceptance,
@@ -170,10 +169,9 @@ async function lockOrders(
   port.answering?.lock(port, calls);
 }
 
-function sharedCall({ acceptance, start, lease }: SharedAcceptance): SharedCall<AcceptCall> {
+function sharedCall({ acceptance, start, lease }: SharedAcceptance): Member<AcceptCall> {
   const call = callOf({ acceptance, lease });
-  const held = start === 'later' ? heldOf(call) : undefined;
-  return { call, start, isUnevaluated: acceptance.delivery?.outcome === 'unevaluated', held };
+  return { call, start, held: start === 'later' ? heldOf(call) : undefined };
 }
 
 function heldOf({ acceptance: { run }, idempotencyKey, nonce }: AcceptCall): Held {
@@ -278,30 +276,12 @@ interface AcceptCall extends Candidate, GivenAcceptance {
 }
 
 function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
-  const { delivery, nonce, idempotencyKey, event, verifiedBy, isFiltered = false, coalesce, signal, run } = acceptance;
-  const { id: runId, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
-  const redeliveredFrom = delivery?.redeliveredFrom ?? null;
-  const bodySha256 = bodyDigestOf(acceptance);
+  const candidate = candidateOf(acceptance);
+  const { runId, flowId, triggerKey, redeliveredFrom, nonce, idempotencyKey, bodySha256, event, startedAt } = candidate;
+  const { delivery, run } = acceptance;
   const claimed = { flow_id: flowId, trigger_key: triggerKey, run_id: runId };
   return {
-    runId,
-    flowId,
-    triggerKey,
-    revision,
-    hasDelivery: delivery !== undefined,
-    redeliveredFrom,
-    nonce,
-    idempotencyKey: idempotencyKey ?? null,
-    bodySha256,
-    event,
-    verifiedBy: verifiedBy ?? null,
-    isFiltered,
-    signal,
-    joining: coalesce && joiningOf(coalesce, acceptance),
-    subFlows,
-    pins,
-    order,
-    sourceRunId,
+    ...candidate,
     acceptance,
     lease,
     redeliveryRow:
@@ -319,7 +299,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
       expires_at: nonceExpiry(nonce),
     },
     keyRow:
-      idempotencyKey === undefined
+      idempotencyKey === null
         ? undefined
         : {
             ...claimed,
@@ -334,22 +314,6 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
       event_id: event.id,
       created_at: startedAt,
       expires_at: event.expiresAt,
-    },
-  };
-}
-
-function joiningOf(claim: CoalesceClaim, { delivery, idempotencyKey, run }: Acceptance): Joining {
-  const { startedAt: at, deliveryId, trigger } = run;
-  return {
-    claim,
-    at,
-    row: {
-      delivery_id: deliveryId,
-      received_at: delivery?.receivedAt ?? at,
-      idempotency_key: idempotencyKey ?? null,
-      content_type: trigger.contentType,
-      headers: JSON.stringify(trigger.headers),
-      body: trigger.body,
     },
   };
 }
@@ -551,6 +515,7 @@ function acceptanceRows(sql: Sql, { flows, names, places, written }: Transaction
   return {
     ...flows,
     ...sharedPinRows(sql.port),
+    count: sql.port.count,
     places,
     findRedelivery: ({ redeliveryRow }) => known(redeliveryRow && redeliveries.find(redeliveryRow.digest)?.run_id),
     findNonce(call) {
@@ -597,11 +562,6 @@ function acceptanceRows(sql: Sql, { flows, names, places, written }: Transaction
       const kept = { ...delivery, ...(isReplay && asReplay(delivery)), ...(outcome && { outcome }), runId, shares };
       if (runId === ownRunId) written.addDelivery({ ...kept, searchKeys: undefined }, null);
       else written.addDelivery(kept, outcome === 'coalesced' ? null : run.trigger.body);
-    },
-    countKeyUse({ verifiedBy, acceptance: { delivery, run } }) {
-      if (delivery === undefined || verifiedBy === null) return;
-      const { id, receivedAt: at } = delivery;
-      countKeyUse(sql.port.count, { flowId: run.flowId, triggerKey: run.triggerKey, keyName: verifiedBy, at, id });
     },
     keepRun({ acceptance: { run }, idempotencyKey, lease }, { pins, isWaiting }) {
       const pinned = pins === undefined ? run : { ...run, pins };

@@ -1,16 +1,15 @@
 import type { Database } from 'better-sqlite3';
-import type { CoalesceClaim } from '../../model/delivery.ts';
 import type { RunStatus } from '../../model/manifest.ts';
 import {
   type AcceptanceRows,
   accept,
   asReplay,
-  type Candidate,
   type FirstUse,
   type FlowRows,
+  type Member,
   type NonceUse,
 } from '../decisions/acceptance.ts';
-import { countKeyUse, countRun } from '../decisions/counts.ts';
+import { countRun } from '../decisions/counts.ts';
 import { type Decision, decideNow, known } from '../decisions/decision.ts';
 import { takePlaces } from '../decisions/delivery-places.ts';
 import { hold } from '../decisions/held-acceptance.ts';
@@ -24,10 +23,10 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
-import type { Held, Joining } from '../decisions/placer.ts';
+import type { Held } from '../decisions/placer.ts';
 import { answerBy } from '../decisions/port.ts';
 import { copyDeliveries } from '../decisions/run-deliveries.ts';
-import { acceptShared, type SharedCall } from '../decisions/shared-acceptance.ts';
+import { acceptShared } from '../decisions/shared-acceptance.ts';
 import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest } from '../digest.ts';
 import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
@@ -40,7 +39,6 @@ import { portOf } from './port.ts';
 import {
   ownStepColumns,
   RUN,
-  receivedAcceptance,
   type SentAcceptance,
   type SentEvent,
   type SentNonce,
@@ -55,55 +53,8 @@ export const acceptanceOperations = {
 } as const;
 
 /** An acceptance in the writer, with the rows to store. */
-interface AcceptCall extends Candidate {
-  readonly delivery: SentDelivery | undefined;
-  readonly run: SentRun;
+interface AcceptCall extends SentAcceptance {
   readonly body: Uint8Array;
-  readonly nonce: SentNonce | undefined;
-  readonly event: SentEvent | undefined;
-}
-
-function callOf(sent: SentAcceptance, body: Uint8Array): AcceptCall {
-  const { run, delivery, coalesce, ...received } = receivedAcceptance(sent);
-  const [row, , , subFlows, pins, order] = run;
-  return {
-    ...received,
-    runId: row[RUN.id] as string,
-    flowId: row[RUN.flow_id] as string,
-    triggerKey: row[RUN.trigger_key] as string,
-    revision: row[RUN.revision] as number,
-    hasDelivery: delivery !== undefined,
-    redeliveredFrom: delivery === undefined ? null : (delivery[0][DELIVERY.redelivered_from] as string | null),
-    idempotencyKey: row[RUN.idempotency_key] as string | null,
-    joining: coalesce && joiningOf(coalesce, run, { delivery, body }),
-    subFlows,
-    pins,
-    order,
-    sourceRunId: row[RUN.source_run_id] as string | null,
-    delivery,
-    run,
-    body,
-  };
-}
-
-function joiningOf(
-  claim: CoalesceClaim,
-  [row]: SentRun,
-  { delivery, body }: { delivery: SentDelivery | undefined; body: Uint8Array },
-): Joining {
-  const at = row[RUN.started_at] as number;
-  return {
-    claim,
-    at,
-    row: {
-      delivery_id: row[RUN.delivery_id] as string | null,
-      received_at: (delivery?.[0][DELIVERY.received_at] ?? at) as number,
-      idempotency_key: row[RUN.idempotency_key] as string | null,
-      content_type: row[RUN.trigger_content_type] as string | null,
-      headers: row[RUN.trigger_headers] as string,
-      body,
-    },
-  };
 }
 
 /** Decides about a call that may go to a place with others, and writes what became of that. */
@@ -130,7 +81,7 @@ export interface WriterState {
 
 function prepareAccept(db: Database, { rows }: WriterState): (sent: SentAcceptance, body: Uint8Array) => AcceptResult {
   return (sent, body) => {
-    const call = callOf(sent, body);
+    const call = { ...sent, body };
     return withPlaces(db, { rows, call }, (placed) => accept(placed, call));
   };
 }
@@ -140,7 +91,7 @@ function prepareHoldDelivery(
   { rows, held: bounds }: WriterState,
 ): (sent: SentAcceptance, body: Uint8Array) => HoldResult | 'full' {
   return (sent, body) => {
-    const call = callOf(sent, body);
+    const call = { ...sent, body };
     return withPlaces(db, { rows, call }, (placed) =>
       hold(portOf(db), call, { held: heldOf(call), bounds, rowsOf: () => known(placed) }),
     );
@@ -157,10 +108,9 @@ function prepareAcceptShared(
   { rows, held: bounds }: WriterState,
 ): (sent: SentShared, body: Uint8Array) => SharedResult | 'full' {
   return (sent, body) => {
-    const members = sent.map(([acceptance, start]): SharedCall<AcceptCall> => {
-      const call = callOf(acceptance, body);
-      const isUnevaluated = call.delivery?.[0][DELIVERY.outcome] === 'unevaluated';
-      return { call, start, isUnevaluated, ...(start === 'later' && { held: heldOf(call) }) };
+    const members = sent.map(([acceptance, start]): Member<AcceptCall> => {
+      const call = { ...acceptance, body };
+      return { call, start, held: start === 'later' ? heldOf(call) : undefined };
     });
     const port = portOf(db);
     return decideNow(acceptShared(members, { port, flows: rows, bounds, rowsOf: () => known(rows) }));
@@ -204,10 +154,10 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
     VALUES (?, ?, ?, ?, ?, ?)`);
   const insertDelivery = prepareInsertDelivery(db);
   const insertRun = prepareInsertRunRows(db);
-  const { count } = portOf(db);
   return {
     ...prepareFlowRows(db),
     ...pinRows(portOf(db)),
+    count: portOf(db).count,
     places: [],
     findRedelivery: ({ redeliveredFrom }) => known(findRedelivery.get(redeliveredFrom)),
     findNonce: (call) => known(nonces.find(call, triggerKeys(call.flowId, call.triggerKey))),
@@ -224,8 +174,8 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
       // The delivery itself says which one it repeats, and which run it belongs to.
     },
     keepNonce: (call, runId) => nonces.keep(call, runId, triggerKeys(call.flowId, call.triggerKey)),
-    keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, run: [row] }, runId) =>
-      insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, row[RUN.started_at] ?? null),
+    keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, startedAt }, runId) =>
+      insertKey.run(flowId, triggerKey, idempotencyKey, bodySha256, runId, startedAt),
     keepEvent: (call, runId) => events.keep(call, runId),
     keepDelivery({ delivery, runId: ownRunId, run: [run], body }, { runId, isReplay, outcome, shares }) {
       if (delivery === undefined) return;
@@ -240,12 +190,6 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
         const sent = sentAs(kept.with(DELIVERY.run_id, runId).with(DELIVERY.headers, headers), keys);
         insertDelivery(sent, outcome === 'coalesced' ? null : body);
       }
-    },
-    countKeyUse({ flowId, triggerKey, verifiedBy, delivery }) {
-      if (delivery === undefined || verifiedBy === null) return;
-      const [row] = delivery;
-      const [id, at] = [row[DELIVERY.id] as string, row[DELIVERY.received_at] as number];
-      countKeyUse(count, { flowId, triggerKey, keyName: verifiedBy, at, id });
     },
     keepRun({ run, body }, { pins, isWaiting }) {
       const [row, steps, ...rest] = run;
@@ -281,11 +225,11 @@ export function prepareEvents(db: Database, index: NonceIndex) {
       }
       return undefined;
     },
-    keep({ event, flowId, triggerKey, run: [row] }: AcceptCall, runId: string): void {
+    keep({ event, flowId, triggerKey, startedAt }: AcceptCall, runId: string): void {
       if (event === undefined) return;
       const hash = hashOfDigest(event.name);
       const names = [index.add(hash), hash, flowId, triggerKey, event.id];
-      insert.run(names, runId, row[RUN.started_at] ?? null, event.expiresAt);
+      insert.run(names, runId, startedAt, event.expiresAt);
     },
   };
 }
@@ -312,7 +256,7 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
     `INSERT INTO steps (${ownStepColumns.join(', ')}) VALUES (${places(ownStepColumns)})`,
   );
   const port = portOf(db);
-  return ([row, steps, keys, , , , deliveriesOf], pins, body) => {
+  return ([row, steps, keys, deliveriesOf], pins, body) => {
     const id = row[RUN.id] as string;
     const { lastInsertRowid: seq } = insertRun.run(row.slice(0, columns.length));
     insertInput.run(seq, keys.length === 0 ? null : JSON.stringify(keys), row.slice(columns.length), body);
