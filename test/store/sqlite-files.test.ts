@@ -11,6 +11,7 @@ import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { openReader, openWriter } from '../../src/store/sqlite/connection.ts';
 import { inspectDatabase } from '../../src/store/sqlite/inspect.ts';
 import { migrations } from '../../src/store/sqlite/migrations/index.ts';
+import { Deliveries } from './conformance/routes.ts';
 import { newPaths } from './files.ts';
 import { acceptanceOf, aNonce, claimAll, deployOf, flowId, graphOf, id, runIds, T0 } from './samples.ts';
 
@@ -40,6 +41,23 @@ describe('a database file', () => {
     expect(await after.accept(acceptanceOf(2, { nonce: aNonce() }))).toMatchObject({ kind: 'replayed' });
     expect(await after.accept(acceptanceOf(3, { idempotencyKey: 'key' }))).toMatchObject({ kind: 'duplicate' });
     expect(await after.recover({ owner: 'me', now: T0 })).toBe(1);
+  });
+
+  test('takes nothing new for a nonce of a former trigger when it is opened without any', async () => {
+    const path = newPath();
+    const before = await openSqliteStore({ path });
+    const deliveries = new Deliveries(before);
+    await deliveries.deploy({ a: { k: 's' } });
+    for (const value of ['one', 'two', 'three']) await deliveries.accept('s', value);
+    await deliveries.deploy({ a: { k: 't' }, b: { k: 's' } });
+    await before.purgeNonces({ now: T0 + 1_000_000, limit: 10 });
+    await before.close();
+
+    const after = await openSqliteStore({ path });
+    onTestFinished(() => after.close());
+    deliveries.restarted(after);
+    expect(await deliveries.accept('t', 'new')).toBe('accepted');
+    expect(await deliveries.accept('s', 'new')).toBe('accepted');
   });
 
   test('is one file, without a log, once its store is closed', async () => {

@@ -16,8 +16,12 @@ const TAIL_PART = 1 / 32;
 const TAIL_SIZES = { least: 65_536, most: 262_144 } as const;
 
 /** What such an index is of: its table, whose rows have a `hash`, and the tables of the index itself. */
-const NONCES = { rows: 'nonces', alias: 'alias', index: 'nonce_index' } as const;
-const EVENTS = { rows: 'event_ids', alias: 'NULL', index: 'event_id_index' } as const;
+const NONCES = {
+  ...{ rows: 'nonces', alias: 'alias', index: 'nonce_index' },
+  // Up to these a former trigger's nonces count, whether or not they are still there.
+  named: '(SELECT coalesce(max(last_seq), 0) FROM former_trigger_keys)',
+} as const;
+const EVENTS = { rows: 'event_ids', alias: 'NULL', index: 'event_id_index', named: '0' } as const;
 type Indexed = typeof NONCES | typeof EVENTS;
 
 /** So many entries of one hash are read at once. */
@@ -75,8 +79,8 @@ export class NonceIndex {
 
   constructor(db: Database, of: Indexed, least: number) {
     this.#least = least;
-    const { indexedTo, newest } = readState(db, of);
-    this.#lastSeq = Math.max(indexedTo, newest);
+    const { indexedTo, lastSeq } = readState(db, of);
+    this.#lastSeq = lastSeq;
     const tail = db.prepare<[number], { hash: number; alias: string | null; seq: number }>(
       `SELECT hash, ${of.alias} AS alias, seq FROM ${of.rows} WHERE seq > ?`,
     );
@@ -97,7 +101,7 @@ export class NonceIndex {
     };
   }
 
-  /** The number of a new row, which is findable from now on. No number is given twice. */
+  /** The number of a new row, which is findable from now on. None is given twice that anything still names. */
   add(...hashes: readonly number[]): number {
     this.#lastSeq += 1;
     for (const hash of hashes) {
@@ -237,10 +241,11 @@ function bucketOf(nonceHash: number): number {
   return Math.floor(nonceHash / bucketSize);
 }
 
-function readState(db: Database, { rows, index }: Indexed): { indexedTo: number; newest: number } {
-  const find = db.prepare<[], { indexedTo: number; newest: number }>(`
-    SELECT indexed_to AS indexedTo, (SELECT coalesce(max(seq), 0) FROM ${rows}) AS newest FROM ${index}_state`);
-  return find.get() ?? { indexedTo: 0, newest: 0 };
+function readState(db: Database, { rows, index, named }: Indexed): { indexedTo: number; lastSeq: number } {
+  const find = db.prepare<[], { indexedTo: number; lastSeq: number }>(`
+    SELECT indexed_to AS indexedTo, max(indexed_to, (SELECT coalesce(max(seq), 0) FROM ${rows}), ${named}) AS lastSeq
+    FROM ${index}_state`);
+  return find.get() ?? { indexedTo: 0, lastSeq: 0 };
 }
 
 /** What rounds need, which no start waits for. */

@@ -8,8 +8,8 @@ import { aNonce, aRun, deployOf, graphOf, id, PLAN, T0 } from '../samples.ts';
 type Deploy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** Deploys flows and delivers to slugs, as a service does that has one store. */
-class Deliveries {
-  readonly #store: Store;
+export class Deliveries {
+  #store: Store;
   readonly #prefix: string;
   readonly #revisions = new Map<string, number>();
   readonly #routes = new Map<string, { flowId: string; triggerKey: string }>();
@@ -49,6 +49,11 @@ class Deliveries {
         if (slug !== '') this.#routes.set(slug, { flowId: `${this.#prefix}${name}`, triggerKey });
       }
     }
+  }
+
+  /** Goes on with the same database. */
+  restarted(store: Store): void {
+    this.#store = store;
   }
 
   get slugs(): readonly string[] {
