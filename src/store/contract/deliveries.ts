@@ -132,7 +132,7 @@ export type SharedResult =
       readonly isReplay: boolean;
     }
   /** The delivery was delivered again before: nothing was written. */
-  | { readonly kind: 'repeated'; readonly runId: string }
+  | { readonly kind: 'repeated'; readonly runId: string | null }
   /** As of `accept`; the flow that changed is to be read again. */
   | { readonly kind: 'outdated'; readonly flowId: string }
   | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }>;

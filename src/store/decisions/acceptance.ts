@@ -42,8 +42,8 @@ interface Kept {
 export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
   /** None where no delivery of the transaction shares a run. */
   readonly places: readonly Places[];
-  /** The run that an earlier redelivery of the same delivery belongs to. */
-  findRedelivery(call: Call): Ask<string | undefined>;
+  /** The run that an earlier redelivery of the same delivery belongs to; undefined where there is none. */
+  findRedelivery(call: Call): Ask<string | null | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
   findKey(call: Call): Ask<FirstUse | undefined>;
   /** The run of the first delivery of its event, unless that has expired. */
@@ -103,7 +103,7 @@ interface Claimed {
 }
 
 type Refusal = Extract<AcceptResult, { kind: 'replayed' | 'conflict' }>;
-type Repetition = { readonly kind: 'repeated'; readonly runId: string };
+type Repetition = { readonly kind: 'repeated'; readonly runId: string | null };
 
 /** How many deliveries may be held; asked only of one that is to be. */
 export interface HeldLimit {
@@ -165,7 +165,9 @@ export function outcomeOf(
 }
 
 export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, kept: Kept): void {
-  if (call.redeliveredFrom !== null && kept.runId !== null) rows.keepRedelivery(call, kept.runId);
+  // As an event, by the run that it did not start.
+  const runId = call.signal === undefined ? kept.runId : call.runId;
+  if (call.redeliveredFrom !== null && runId !== null) rows.keepRedelivery(call, runId);
   if (call.record !== undefined) rows.keepDelivery(call, kept);
 }
 
@@ -182,7 +184,7 @@ export function* claim<Call extends Candidate>(
 ): Decision<Claimed | Refusal | Repetition | 'full'> {
   const redelivered = members.find(({ call }) => call.redeliveredFrom !== null)?.call;
   const repeated = redelivered && (yield* rows.findRedelivery(redelivered));
-  if (repeated !== undefined) return { kind: 'repeated', runId: repeated };
+  if (repeated !== undefined) return { kind: 'repeated', runId: redelivered?.signal === undefined ? repeated : null };
 
   const known: Known[] = [];
   const refusals: Refusal[] = [];

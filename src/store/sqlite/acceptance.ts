@@ -142,7 +142,7 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
     find: (flowId, triggerKey) => decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]))[0] ?? [],
   });
   const findRedelivery = db
-    .prepare<[string | null], string>('SELECT run_id FROM deliveries WHERE redelivered_from = ?')
+    .prepare<[string | null], string | null>('SELECT run_id FROM deliveries WHERE redelivered_from = ?')
     .pluck();
   const nonces = prepareNonces(db, indexes.nonces);
   const events = prepareEvents(db, indexes.events);

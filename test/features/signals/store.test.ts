@@ -3,7 +3,7 @@ import { signalsStore } from '../../../src/features/signals/store.ts';
 import type { SignalClaim } from '../../../src/model/delivery.ts';
 import type { Claim, StepResult, Store } from '../../../src/store/store.ts';
 import { openStore } from '../../flows/fixture.ts';
-import { acceptanceOf, claimAll, finish, graphOf, id, minute, startRun, T0 } from '../../store/samples.ts';
+import { acceptanceOf, aDelivery, claimAll, finish, graphOf, id, minute, startRun, T0 } from '../../store/samples.ts';
 
 const waits: StepResult = { kind: 'waiting', state: null, dueAt: null, signalName: 'go', signalKey: 'k' };
 
@@ -68,6 +68,18 @@ it('answers nothing of another step, key or flow, and nothing without a key', as
   expect(await store.of(signalsStore).listAnswered(answerOf(4).signal.deliveryId ?? '')).toMatchObject([
     { stepKey: 'a' },
   ]);
+});
+
+it('is answered once by what a person delivers again, however often', async () => {
+  const store = await openStore();
+  await waitAll(store, 2);
+  const again = (n: number) => {
+    const given = answerOf(n);
+    return { ...given, delivery: { ...aDelivery(given.delivery), redeliveredFrom: id(900) } };
+  };
+  expect(await store.accept(again(1))).toMatchObject({ kind: 'answered', answered: 2 });
+  expect(await store.accept(again(2))).toMatchObject({ kind: 'duplicate', runId: null });
+  expect(await answer(store, 3)).toBe(0);
 });
 
 it('forgets kept deliveries that are old, and the oldest of too many or too large ones', async () => {
