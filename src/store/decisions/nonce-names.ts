@@ -109,7 +109,7 @@ export function keepHeaders(port: Port, headers: readonly (TriggerName & NamedHe
 
 const HOUR_MS = 3_600_000;
 
-/** One that nothing asks for now lives an hour longer, so that equal deliveries renew it once an hour, not each time. */
+/** One that nothing asks for now lives an hour longer: on PostgreSQL equal deliveries renew it once an hour, not each time. */
 export function nonceExpiry({ expiresAt, isAsked }: Pick<NonceClaim, 'expiresAt' | 'isAsked'>): number {
   return isAsked ? expiresAt : expiresAt + HOUR_MS;
 }

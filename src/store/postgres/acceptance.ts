@@ -422,8 +422,8 @@ class ClaimedNames {
 
   /**
    * Until the transaction ends, no other one finds out whether the same texts are known under another name: the later of
-   * two that claim them under different names finds what the earlier one has stored. Not so the very first two of which
-   * one has the header that their trigger names and the other lacks it.
+   * two that claim them under different names finds what the earlier one has stored. Not so two of which one has the header
+   * that their trigger names and the other lacks it, while no nonce without it is alive: the one with it locks no text.
    */
   async #askOtherNames(sql: Sql, calls: readonly AcceptCall[]): Promise<void> {
     const texts: string[] = [];

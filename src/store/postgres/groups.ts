@@ -31,8 +31,8 @@ interface Waiting<Call, Answer> {
  * one, and where more are likely to come, a call waits for them a little. So the size of a group follows the load, and
  * without load no call waits.
  *
- * No call is answered before its commit, and none fails because of another: if the contents of a batch make it fail,
- * each of its calls runs again alone.
+ * No call is answered before its commit, and none fails because of what another one brings: if that makes a batch fail, each
+ * of its calls runs again alone.
  */
 export function grouped<Call, Answer>({
   shareMs,

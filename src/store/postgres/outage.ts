@@ -151,7 +151,7 @@ export function codeOf(error: unknown): string | undefined {
   return (error as { code?: string } | null | undefined)?.code;
 }
 
-/** Whatever keeps a transaction from its commit, the caller can only try again: nothing of it remains. */
+/** Whatever keeps a transaction from its commit, the caller can only try again. Nothing of it remains, unless the answer to its commit was lost. */
 function toStoreError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
   return new StoreUnavailableError(messageOf(toError(error)), { cause: error });
