@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../../src/model/clock.ts';
 import { ORDERS_ID, startDashboard, useDashboard } from '../../dashboard/fixture.ts';
+import { eventually } from '../../eventually.ts';
 
 const HOOK = {
   id: '3c1f0d9a-7b2e-4c55-8f10-6a9d2b7e4f01',
@@ -15,6 +16,8 @@ const dashboard = useDashboard('each', {}, [HOOK]);
 
 const open = (payload: object = {}) => dashboard.app.inject({ method: 'PUT', url: ADA, payload });
 const read = async () => (await dashboard.app.inject(`${ADA}/deliveries`)).json();
+/** On PostgreSQL what is newer than a transaction under way, of whomever, is not read yet. */
+const readAll = (count: number) => eventually(read, ({ deliveries }) => deliveries.length === count);
 const advance = (from: string, to: string) =>
   dashboard.app.inject({ method: 'POST', url: `${ADA}/advance?${new URLSearchParams({ from, to })}` });
 const receive = async (body: string, headers: Record<string, string> = {}) =>
@@ -26,7 +29,7 @@ describe('a consumer', () => {
     const body = '{ "ünicode" : 1 }\r\n';
     const headers = { 'content-type': 'application/json', authorization: 'Bearer hush', 'x-tenant': 'acme' };
     const { deliveryId, runId } = await receive(body, headers);
-    const { deliveries, gone } = await read();
+    const { deliveries, gone } = await readAll(1);
     expect(deliveries).toMatchObject([{ deliveryId, runId, flowName: 'hook', triggerKey: 'in' }]);
     expect(Buffer.from(deliveries[0].body, 'base64').toString()).toBe(body);
     const shown = (await dashboard.app.inject(`/flows/api/webhooks/${deliveryId}`)).json();
@@ -39,7 +42,7 @@ describe('a consumer', () => {
     const { cursor } = (await open()).json();
     await receive('1');
     await receive('2');
-    const [first, second] = (await read()).deliveries;
+    const [first, second] = (await readAll(2)).deliveries;
     expect((await read()).deliveries).toHaveLength(2);
     expect((await advance(cursor, first.cursor)).json()).toMatchObject({ cursor: first.deliveryId });
     expect((await read()).deliveries).toEqual([second]);
@@ -58,7 +61,7 @@ describe('a consumer', () => {
   it('is opened and deleted by somebody, and advances without a line in the activity', async () => {
     const { cursor } = (await open({ reason: 'a new laptop' })).json();
     await receive('1');
-    const { upTo } = await read();
+    const { upTo } = await readAll(1);
     expect((await advance(cursor, upTo)).statusCode).toBe(200);
     await dashboard.app.inject({ method: 'DELETE', url: ADA });
     const activity: { action: string; reason: string | null }[] = (
