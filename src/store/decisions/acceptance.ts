@@ -184,7 +184,8 @@ export function* claim<Call extends Candidate>(
 ): Decision<Claimed | Refusal | Repetition | 'full'> {
   const redelivered = members.find(({ call }) => call.redeliveredFrom !== null)?.call;
   const repeated = redelivered && (yield* rows.findRedelivery(redelivered));
-  if (repeated !== undefined) return { kind: 'repeated', runId: redelivered?.signal === undefined ? repeated : null };
+  const startsNone = members.every(({ call }) => call.signal !== undefined);
+  if (repeated !== undefined) return { kind: 'repeated', runId: startsNone ? null : repeated };
 
   const known: Known[] = [];
   const refusals: Refusal[] = [];
