@@ -29,7 +29,9 @@ if (isOnPostgres()) keepRealTimers();
 /** An empty store that one process has for itself, on the database under test; whoever opens it closes it. */
 export async function openEmptyStore(bounds: Partial<StoreBounds> = {}): Promise<Store> {
   if (!isOnPostgres()) return openSqliteStore({ path: ':memory:', ...bounds });
-  return openWithOwnTimers(async () => (await schemas()).openEmpty({ replica: SOLE_OWNER, ...bounds }));
+  // Loaded by whoever asks: a module that is first loaded as part of a store left its caller with the store's timers.
+  const { openEmpty } = await schemas();
+  return openWithOwnTimers(() => openEmpty({ replica: SOLE_OWNER, ...bounds }));
 }
 
 /** Where a delivery log can be kept; a log in the memory of one process is refused on PostgreSQL. */

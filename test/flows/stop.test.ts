@@ -54,13 +54,17 @@ describe('a stop', () => {
     const asked = new Promise<void>((resolve) => {
       answer = resolve;
     });
+    let isClaiming = false;
     const claimDue = vi.fn<Store['claimDue']>(async (request) => {
       const batch = await store.claimDue(request);
-      if (batch.claims.length > 0) await asked;
+      if (batch.claims.length === 0) return batch;
+      isClaiming = true;
+      await asked;
       return batch;
     });
     const service = await openStarted({ store: { ...store, claimDue } }, graphOf({ a: [] }));
     const runId = await service.trigger();
+    await until(() => isClaiming);
     const stopped = service.runtime.stop(60_000);
     answer();
     await stopped;
