@@ -51,8 +51,9 @@ describeInBrowser('flows', () => {
     const statuses = [await deliver(service().url), await deliver(service().url, { key: 'wrong' })];
     expect(statuses).toEqual([200, 401]);
     const page = await open('/flows/flows');
-    const headings = await page.getByRole('columnheader').allTextContents();
     const row = page.getByRole('row', { name: /^push/ });
+    await row.waitFor();
+    const headings = await page.getByRole('columnheader').allTextContents();
     const cellOf = (heading: string) => row.getByRole('cell').nth(headings.indexOf(heading));
     for (const [heading, shown] of [
       ['Deliveries, 2 h', '2'],
