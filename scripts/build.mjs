@@ -96,7 +96,7 @@ function filesIn(folder) {
 }
 
 /** All but those that tell the compiler something. */
-const COMMENTS = /^\s*(?:\/\*\*(?:(?!@ts-|\*\/)[\s\S])*\*\/|\/\/.*)\n/gm;
+const COMMENTS = /^\s*(?:\/\*\*(?:(?!@ts-|\*\/)[\s\S])*\*\/|\/\/(?!\/| *@ts-).*)\n/gm;
 
 /** English alone, as in the bundle, and without comments, which zod has on its site. */
 const typesOfZod = (file) =>

@@ -195,14 +195,26 @@ export function candidateOf(acceptance: Acceptance): Candidate {
   const { delivery, nonce, idempotencyKey = null, event, verifiedBy = null, isFiltered, signal, run } = acceptance;
   const { flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
   return {
-    ...{ runId: run.id, flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt },
+    runId: run.id,
+    flowId,
+    triggerKey,
+    revision,
+    subFlows,
+    pins,
+    order,
+    sourceRunId,
+    startedAt,
     body: run.trigger.body,
     record: delivery && { id: delivery.id, receivedAt: delivery.receivedAt, outcome: delivery.outcome },
     redeliveredFrom: delivery?.redeliveredFrom ?? null,
     bodySha256: bodyDigestOf(acceptance),
     isFiltered: isFiltered === true,
     joining: joiningOf(acceptance),
-    ...{ nonce, idempotencyKey, event, verifiedBy, signal },
+    nonce,
+    idempotencyKey,
+    event,
+    verifiedBy,
+    signal,
   };
 }
 
@@ -216,7 +228,7 @@ function joiningOf({ coalesce: claim, delivery, run }: Acceptance): Joining | un
   };
 }
 
-/** Hex SHA-256 of the body that an idempotency key stands for; empty where nothing asks for it. */
+/** Hex SHA-256 of the body that an idempotency key stands for; an empty string without one. */
 function bodyDigestOf({ idempotencyKey, run }: Acceptance): string {
   return idempotencyKey === undefined ? '' : hash('sha256', run.trigger.body);
 }

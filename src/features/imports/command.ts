@@ -208,7 +208,7 @@ function manifestOf(
 ): NewManifest {
   if (verifiedBy !== undefined && 'scheme' in verifiedBy) {
     const publisher = publishers.find((it) => it.inputs.webhookSignatureScheme === verifiedBy.scheme);
-    if (publisher === undefined) throw new CommandError(`There is no publisher ${verifiedBy.scheme}`);
+    if (publisher === undefined) throw new CommandError(`No known publisher signs as ${verifiedBy.scheme}`);
     // Whoever hands the key over does so again.
     const key = publisher.inputs.webhookHmacKey === undefined ? undefined : flow.key;
     return withInputs(publisherManifest({ ...flow, key, publisher }, settings), {

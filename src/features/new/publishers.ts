@@ -8,6 +8,7 @@ import { BUILT_IN_SCHEMES, PUBLISHERS } from '../../webhooks/schemes/publishers/
 import {
   type FirstFlow,
   firstFlow,
+  loggingFlow,
   publisherInputs,
   publisherOf,
   slugOf,
@@ -55,6 +56,7 @@ export function knownPublishers(): Publisher[] {
   return [...publishers, ANY_BY_RFC_9421].sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? '', 'en'));
 }
 
+const RFC_9421 = 'HTTP message signatures (RFC 9421)';
 const SIGNED: WebhookInputs = {
   webhookSlug: 'signed',
   webhookSignatureScheme: 'HttpMessageSignatures',
@@ -68,19 +70,14 @@ const SIGNED: WebhookInputs = {
 
 /** The one standard that a trigger names by itself. */
 const ANY_BY_RFC_9421: Publisher = {
-  names: ['HttpMessageSignatures', 'HTTP message signatures (RFC 9421)', 'message-signatures'],
-  title: 'HTTP message signatures (RFC 9421)',
+  names: ['HttpMessageSignatures', RFC_9421, 'message-signatures'],
+  title: RFC_9421,
   clickPath: [
     "Ask for the publisher's public key, or for the URL of its key set (JWKS). With `hmac-sha256` both sides have the same secret.",
     'Enter `{URL}`.',
     'Its signatures have to cover `@method`, `@path` (or `@target-uri`) and `content-digest`. If they cover something else, set `webhookRequiredComponents`.',
   ],
-  flow: () => ({
-    name: 'Signed messages',
-    version: '1',
-    triggers: { signed: { type: 'webhook', inputs: SIGNED } },
-    steps: { log: { type: 'LogMessage', inputs: { message: 'a signed message arrived' } } },
-  }),
+  flow: () => loggingFlow('Signed messages', SIGNED, 'a signed message arrived'),
   inputs: SIGNED,
   signing: signingOf(undefined),
 };

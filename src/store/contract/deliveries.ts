@@ -72,7 +72,7 @@ export interface Candidate extends Pick<NewRun, FieldOfRun> {
   readonly redeliveredFrom: string | null;
   readonly nonce: NonceClaim | undefined;
   readonly idempotencyKey: string | null;
-  /** Hex SHA-256 of the body; empty where there is no idempotency key. */
+  /** Hex SHA-256 of the body; an empty string without an idempotency key. */
   readonly bodySha256: string;
   readonly event: EventClaim | undefined;
   readonly verifiedBy: string | null;

@@ -184,8 +184,10 @@ export function* claim<Call extends Candidate>(
 ): Decision<Claimed | Refusal | Repetition | 'full'> {
   const redelivered = members.find(({ call }) => call.redeliveredFrom !== null)?.call;
   const repeated = redelivered && (yield* rows.findRedelivery(redelivered));
-  const startsNone = members.every(({ call }) => call.signal !== undefined);
-  if (repeated !== undefined) return { kind: 'repeated', runId: startsNone ? null : repeated };
+  if (repeated !== undefined) {
+    const startsNone = members.every(({ call }) => call.signal !== undefined);
+    return { kind: 'repeated', runId: startsNone ? null : repeated };
+  }
 
   const known: Known[] = [];
   const refusals: Refusal[] = [];

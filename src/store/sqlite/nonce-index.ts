@@ -17,7 +17,9 @@ const TAIL_SIZES = { least: 65_536, most: 262_144 } as const;
 
 /** What such an index is of: its table, whose rows have a `hash`, and the tables of the index itself. */
 const NONCES = {
-  ...{ rows: 'nonces', alias: 'alias', index: 'nonce_index' },
+  rows: 'nonces',
+  alias: 'alias',
+  index: 'nonce_index',
   // Up to these a former trigger's nonces count, whether or not they are still there.
   named: '(SELECT coalesce(max(last_seq), 0) FROM former_trigger_keys)',
 } as const;

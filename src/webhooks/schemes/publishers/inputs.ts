@@ -95,14 +95,19 @@ export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
-/** A first flow for the publisher's deliveries: one trigger, and a step that logs each. */
+/** A first flow for the publisher's deliveries; `url` is that of its trigger. */
 export function firstFlow(row: PageFacts, subject: TriggerSubject, url: string): FirstFlow {
   const name = subject.title.replace(/ *\(.*\)/g, '');
   const message = row.logs?.replaceAll('{', '${') ?? `a delivery of ${name} arrived`;
+  return loggingFlow(name, publisherInputs(row, subject, url), message);
+}
+
+/** One trigger, which has the slug for its key, and a step that logs each delivery. */
+export function loggingFlow(name: string, inputs: WebhookInputs, message: string): FirstFlow {
   return {
     name,
     version: '1',
-    triggers: { [slugOf(subject.title, row)]: { type: 'webhook', inputs: publisherInputs(row, subject, url) } },
+    triggers: { [inputs.webhookSlug ?? name]: { type: 'webhook', inputs } },
     steps: { log: { type: 'LogMessage', inputs: { message } } },
   };
 }
