@@ -1,4 +1,5 @@
 import { coalesceTrigger } from './coalesce/trigger.ts';
+import { filterTrigger } from './filter/trigger.ts';
 import { handshakeTrigger } from './handshake/trigger.ts';
 import { holdTrigger } from './hold/trigger.ts';
 import { reconcileTrigger } from './reconcile/trigger.ts';
@@ -13,4 +14,5 @@ export const triggerParts = [
   handshakeTrigger,
   signalsTrigger,
   holdTrigger,
+  filterTrigger,
 ] as const;

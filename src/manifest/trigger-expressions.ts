@@ -6,15 +6,17 @@ import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
 import { secretHeader } from './search-keys.ts';
 import { objectsOf } from './trigger-objects.ts';
+import { filterOf } from './webhook-fields.ts';
 import type { WebhookInputs } from './webhook-inputs.ts';
 
 /** What is wrong with the expressions that decide about the deliveries of triggers, whatever their schemes. */
 export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigger>>): Problem[] {
   return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
-    const { webhookWhen, webhookEventId } = trigger.inputs;
+    const { webhookEventId } = trigger.inputs;
+    const filter = filterOf(trigger.inputs);
     const mistakes = {
-      webhookWhen: webhookWhen === undefined ? undefined : mistakeInFilter(webhookWhen),
+      ...(filter && { [filter.field]: mistakeInFilter(filter.condition) }),
       webhookEventId: webhookEventId === undefined || isOff(webhookEventId) ? undefined : mistakeInId(webhookEventId),
     };
     return [

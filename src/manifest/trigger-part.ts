@@ -20,6 +20,14 @@ export interface TriggerPart<Fields extends Schemas, Objects extends TriggerObje
   warnings?(inputs: Given<Fields>, trigger: TriggerInForce): Partial<Readonly<Record<keyof Fields, string>>>;
   /** Requests that its fields describe, which are answered instead of being taken as deliveries. */
   handshakes?(inputs: Given<Fields>): readonly OwnHandshake[];
+  /** Which deliveries start a run; absent where all do. */
+  filter?(inputs: Given<Fields>): DeliveryFilter | undefined;
+}
+
+/** CEL condition over body and headers, and the field that has it: a delivery for which it is false starts no run. */
+export interface DeliveryFilter {
+  readonly field: string;
+  readonly condition: string;
 }
 
 /** A `Handshake` of `webhooks/schemes`, by as much of a request as the fields of a trigger may read. */

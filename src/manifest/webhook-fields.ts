@@ -5,7 +5,6 @@ import { bodySchemaFields } from './fields/body-schema.ts';
 import { customFields } from './fields/custom.ts';
 import { endpointFields, responseFields, slugFields } from './fields/endpoint.ts';
 import { eventIdentityFields } from './fields/event-identity.ts';
-import { filterFields } from './fields/filter.ts';
 import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
@@ -13,7 +12,7 @@ import { respondFields } from './fields/respond.ts';
 import { type FieldRows, fieldsOf, type Held, type Merged, type ReadonlyValue, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
-import type { TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
+import type { DeliveryFilter, TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
 
 export { learnsKey } from './fields/keys.ts';
 export type {
@@ -46,7 +45,6 @@ const rows = fieldsOf([
   addressFields,
   bodySchemaFields,
   endpointFields,
-  filterFields,
   eventIdentityFields,
   sharingFields,
   respondFields,
@@ -113,6 +111,11 @@ export const TRIGGER_OBJECTS: TriggerObjects = Object.assign({}, ...parts.map(({
 /** What features say of a trigger. */
 export const triggerWarnings = parts.flatMap(({ warnings = [] }) => warnings);
 export const handshakesOfFields = parts.flatMap(({ handshakes = [] }) => handshakes);
+const filters = parts.flatMap(({ filter = [] }) => filter);
+
+/** The first that a feature reads from the inputs; undefined where every accepted delivery starts a run. */
+export const filterOf = (inputs: WebhookInputs): DeliveryFilter | undefined =>
+  filters.flatMap((read) => read(inputs) ?? [])[0];
 
 export const WEBHOOK_FIELDS = {
   all: all as readonly string[],

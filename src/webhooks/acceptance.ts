@@ -167,7 +167,7 @@ function acceptanceOf(
     verifiedBy: verifyingKey(reception),
     idempotencyKey: sentKey,
     event: eventId === undefined ? undefined : eventClaim(eventId, reception, services.clock),
-    isFiltered: said?.isFiltered === true ? true : undefined,
+    isFiltered: said?.filteredBy === undefined ? undefined : true,
     signal: trigger.signals?.claim({ key: said?.key, body, run }),
     // A flow without steps waits for nothing.
     coalesce: run.completedAt === null ? joining?.claim : undefined,

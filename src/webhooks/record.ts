@@ -67,7 +67,7 @@ export function recordOf(
   const mode = trigger?.mode ?? defaultMode;
   // A lenient mode accepts a replay, and only the store can tell that it is one.
   const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
-  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || said?.isFiltered === true;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || said?.filteredBy !== undefined;
   // Only what was posted can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
   const { searchKeys, told } = searchKeysOf({ delivery, trigger, body }, refusal);

@@ -16,7 +16,7 @@ import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { ConversionError } from '../expressions/values.ts';
 import { isOff } from '../manifest/trigger-expressions.ts';
 import { coalescingOf, objectsOf, signalsOf } from '../manifest/trigger-objects.ts';
-import type { ObjectsOfTrigger } from '../manifest/webhook-fields.ts';
+import { filterOf, type ObjectsOfTrigger } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import { DAY_MS } from '../model/clock.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
@@ -29,8 +29,8 @@ import type { StandardScheme } from './schemes/standards/standard.ts';
 
 /** What the expressions of a trigger say of one delivery that its gates let pass. */
 export interface Said {
-  /** It starts no run, unless it repeats something. */
-  readonly isFiltered: boolean;
+  /** The field whose condition it does not meet: it starts no run, unless it repeats something. */
+  readonly filteredBy: string | undefined;
   /** Undefined where it names none. */
   readonly eventId: string | undefined;
   /** Deliveries of one key share a run, or answer runs; undefined where it has a run of its own, or answers none. */
@@ -51,42 +51,46 @@ interface Judged {
 export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
 
 type Trigger = Pick<WebhookTrigger, 'inputs'>;
-type Name = 'webhookWhen' | 'webhookEventId' | 'coalesce.key' | 'signals.key';
 
 /** Undefined where the trigger has none, so that it costs nothing. */
 export function prepareExpressions(
   trigger: Trigger,
   scheme: ResolvedScheme | undefined,
 ): JudgeByExpressions | undefined {
-  const { webhookWhen } = trigger.inputs;
+  const given = filterOf(trigger.inputs);
   const readId = prepareEventId(eventIdentityOf(trigger, scheme));
   const signals = signalsOf(trigger);
   const readKey = prepareKey((signals ?? coalescingOf(trigger))?.key);
   const instead = signals === undefined ? 'the run starts' : 'no run is answered';
-  if (webhookWhen === undefined && readId === undefined && readKey === undefined) return undefined;
-  const filter = webhookWhen === undefined ? undefined : compileCondition(webhookWhen, 'delivery');
+  if (given === undefined && readId === undefined && readKey === undefined) return undefined;
+  const filter = given && { ...given, compiled: compileCondition(given.condition, 'delivery') };
   return (headers, body, { verifiedHeaders, isVerified }) => {
     // What another header family of the scheme says was never verified.
     const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
     const data = deliveryData(verified, body);
     const id = isVerified ? readId?.(data) : undefined;
-    const passes = filter === undefined ? true : evaluateFilter(filter, data);
+    const passes = filter === undefined ? true : evaluateFilter(filter.compiled, data);
     const key = readKey?.(data);
     const told: GateResult[] = [];
     if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${instead}`));
-    if (typeof passes === 'object') told.push(tell('webhookWhen', 'not evaluated', `${passes.error}; ${instead}`));
+    if (filter !== undefined && typeof passes === 'object') {
+      told.push(tell(filter.field, 'not evaluated', `${passes.error}; ${instead}`));
+    }
     const name = signals === undefined ? 'coalesce.key' : 'signals.key';
     if (typeof key === 'object') told.push(tell(name, 'not evaluated', `${key.error}; ${instead}`));
     const isUnevaluated = told.length > 0;
-    if (passes === false) told.push(tell('webhookWhen', 'failed', `it is false, so no run starts: ${filter?.source}`));
+    if (filter !== undefined && passes === false) {
+      told.push(tell(filter.field, 'failed', `it is false, so no run starts: ${filter.condition}`));
+    }
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
     // Starting too much loses nothing. Answering is access, and takes every expression.
     const isKeyed = typeof key === 'string' && (signals === undefined || !isUnevaluated);
-    return { isFiltered: passes === false, eventId, key: isKeyed ? key : undefined, isUnevaluated, told };
+    const filteredBy = passes === false ? filter?.field : undefined;
+    return { filteredBy, eventId, key: isKeyed ? key : undefined, isUnevaluated, told };
   };
 }
 
-const tell = (gate: Name, outcome: GateResult['outcome'], detail: string): GateResult => ({
+const tell = (gate: string, outcome: GateResult['outcome'], detail: string): GateResult => ({
   gate,
   outcome,
   reason: null,

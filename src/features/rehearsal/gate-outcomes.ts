@@ -57,7 +57,7 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
   const body = await readContent(delivery, trigger);
   if ('reason' in body) return { outcome: `refused: ${body.reason}`, starts: false };
   const said = judgeByExpressions({ delivery, trigger, judgement, body });
-  if (said?.isFiltered === true) return { outcome: 'filtered by webhookWhen', starts: false };
+  if (said?.filteredBy !== undefined) return { outcome: `filtered by ${said.filteredBy}`, starts: false };
   const { signals } = trigger;
   return signals === undefined
     ? { outcome: 'accepted', starts: true }

@@ -5,6 +5,7 @@ import { ArrivingBody, declaredBy } from '../../expressions/trigger-body.ts';
 import type { HandlerTable } from '../../flows/handlers/index.ts';
 import { diffSnapshots } from '../../manifest/diff.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
+import { filterOf } from '../../manifest/webhook-fields.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { subFlowsOf } from '../../model/manifest.ts';
 import { wire } from '../../model/planner.ts';
@@ -78,16 +79,16 @@ function compared({ expected }: SavedTest, done: Done, lacking: readonly TestPro
     : { kind: 'differs', differences, lacking, actual };
 }
 
-/** Whether the delivery starts no run because `webhookWhen` of its trigger is false. The gates are not asked. */
+/** Whether the delivery starts no run because the filter of its trigger is false. The gates are not asked. */
 function isFiltered(started: SavedTest['trigger'], { manifest }: LoadedFlow): boolean {
   const trigger = Object.hasOwn(manifest.triggers, started.key) ? manifest.triggers[started.key] : undefined;
   if (started.type !== 'webhook' || trigger?.type !== 'webhook') return false;
-  const { webhookWhen } = trigger.inputs;
-  if (webhookWhen === undefined) return false;
+  const filter = filterOf(trigger.inputs);
+  if (filter === undefined) return false;
   const { body: bytes, contentType, headers } = triggerOf(started);
   const body = new ArrivingBody(bytes, declaredBy({ contentType, headers }));
   const data = deliveryData(headers, body);
-  return evaluateFilter(compileCondition(webhookWhen, 'delivery'), data) === false;
+  return evaluateFilter(compileCondition(filter.condition, 'delivery'), data) === false;
 }
 
 async function simulate(

@@ -152,7 +152,7 @@ async function judgeAndAccept(
   if (body.isMalformed()) return resultOf('refused', { reason: 'invalid_json' });
   if (options.isPlan) {
     const isFiltered = (each: PreparedTrigger) =>
-      judgeByExpressions({ delivery, trigger: each, judgement: current.judgement, body })?.isFiltered === true;
+      judgeByExpressions({ delivery, trigger: each, judgement: current.judgement, body })?.filteredBy !== undefined;
     if ((sharing ?? [trigger]).every(isFiltered)) return resultOf('filtered', { message: FILTERED });
     const message = isOverruled ? 'only by force: its gates refuse it' : 'it passes every gate';
     return resultOf('would be accepted', { reason: refusal, message });

@@ -1,8 +1,9 @@
-import { field } from './row.ts';
-import { text } from './values.ts';
-import { verdict } from './verdicts.ts';
+import { field } from '../../manifest/fields/row.ts';
+import { text } from '../../manifest/fields/values.ts';
+import { verdict } from '../../manifest/fields/verdicts.ts';
+import { triggerPart } from '../../manifest/trigger-part.ts';
 
-export const filterFields = {
+const fields = {
   webhookWhen: field({
     schema: text.describe(
       'CEL condition over body and headers: where it is false, the answer is 200 and no run starts.',
@@ -27,5 +28,12 @@ export const filterFields = {
       },
     },
     isOwnOnSharedSlug: true,
+    before: 'webhookEventId',
   }),
 };
+
+export const filterTrigger = triggerPart({
+  name: 'filter',
+  fields,
+  filter: ({ webhookWhen: condition }) => (condition === undefined ? undefined : { field: 'webhookWhen', condition }),
+});

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import { type Hook, type Sent, sharedGateways, startGateway } from '../publishers/gateway.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import { type Hook, type Sent, sharedGateways, startGateway } from '../../publishers/gateway.ts';
 
 const KEY = 'a key of enough bytes';
 const OPENED = "body.action == 'opened'";
