@@ -185,7 +185,7 @@ function triggersOf({ settings, extensions, logger }: Parts, catalog: Catalog): 
 }
 
 function needsOf({ settings, extensions: { rules, gates }, storeKeys: keys }: Parts): NeedsReader {
-  return createNeedsReader({ keys, rules, isSigned: gates.isSigned, settings: accessSettings(settings) });
+  return createNeedsReader({ keys, rules, gates, settings: accessSettings(settings) });
 }
 
 function deploymentOf(

@@ -344,7 +344,7 @@ export async function restoreDeployed(
     needs: createNeedsReader({
       keys,
       rules: extensions.rules,
-      isSigned: extensions.gates.isSigned,
+      gates: extensions.gates,
       settings: accessSettings(settings),
     }),
     gates: extensions.gates,

@@ -4,7 +4,7 @@ import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import { withoutUser } from '../model/text.ts';
+import { storableUrl } from '../model/text.ts';
 import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
@@ -12,7 +12,12 @@ import { describeSettings, type SettingName, type Settings } from './settings-sc
 /** The settings that decide which deliveries get in, by name, as they can be stored. */
 export function accessSettings(settings: Settings): JsonObject {
   const names = describeSettings().filter(({ replicas }) => replicas === 'access');
-  return JSON.parse(JSON.stringify(Object.fromEntries(names.map(({ name }) => [name, settings[name]]))));
+  const { publicUrl } = settings;
+  const access = {
+    ...Object.fromEntries(names.map(({ name }) => [name, settings[name]])),
+    publicUrl: storableUrl(publicUrl),
+  };
+  return JSON.parse(JSON.stringify(access));
 }
 
 const fingerprintSchema = z.object({
@@ -75,7 +80,7 @@ export function createFingerprint({
   const fixed = {
     storeKey: sealer?.keyId ?? null,
     settings: digestsOf('open', (name) => {
-      const value = name === 'publicUrl' ? settings.publicUrl && withoutUser(settings.publicUrl) : settings[name];
+      const value = name === 'publicUrl' ? storableUrl(settings.publicUrl) : settings[name];
       return createHash('sha256')
         .update(JSON.stringify(value ?? null))
         .digest('hex')

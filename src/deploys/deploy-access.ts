@@ -3,6 +3,7 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access, AccessRoute, Finding } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import { storableUrl } from '../model/text.ts';
 import {
   accessOf,
   answerText,
@@ -14,7 +15,7 @@ import {
   isVerified,
   widest,
 } from '../webhooks/access.ts';
-import type { AccessSettings } from './needs.ts';
+import type { FormerJudges } from './needs.ts';
 
 /** What a deploy of one flow does to who gets in. */
 export interface AccessChange {
@@ -72,7 +73,6 @@ export function knownRoutes(
   return routes;
 }
 
-/** What triggers are prepared with, and the mode of those that set none. */
 export type EntranceGates = Parameters<typeof entranceOf>[1];
 
 interface AccessRequest {
@@ -86,11 +86,24 @@ interface AccessRequest {
   readonly gatesBefore?: EntranceGates | undefined;
 }
 
-/** Gates as they were under other settings. */
-export function gatesUnder(former: AccessSettings, { preparer, defaultMode }: EntranceGates): EntranceGates {
+/** Gates as they were under other settings, and with other code of the operator's. */
+export function gatesUnder(
+  { settings: former, judges }: FormerJudges,
+  { preparer, defaultMode }: EntranceGates,
+): EntranceGates {
   const unset = { rateLimitPermitsPerSecond: undefined, rateLimitBurstSize: undefined, rateLimitPerIp: undefined };
-  const { enforcementMode = defaultMode } = former as { readonly enforcementMode?: EnforcementMode };
-  return { preparer: preparer.under({ ...unset, ...former }), defaultMode: enforcementMode };
+  const {
+    enforcementMode = defaultMode,
+    publicUrl,
+    ...others
+  } = former as {
+    readonly enforcementMode?: EnforcementMode;
+    readonly publicUrl?: string | null;
+  };
+  // It is stored without its user, and an earlier build stored none.
+  const isSameUrl = publicUrl === undefined || publicUrl === storableUrl(preparer.settings.publicUrl);
+  const settings = { ...unset, ...others, ...(!isSameUrl && { publicUrl: publicUrl ?? undefined }) };
+  return { preparer: preparer.under(settings), defaultMode: enforcementMode, judges };
 }
 
 /**

@@ -6,11 +6,11 @@ import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
 import { isReference } from '../manifest/read-secret.ts';
 import type { OpenedNeeds } from '../manifest/stored.ts';
 import { textsIn, WEBHOOK_FIELDS } from '../manifest/webhook-fields.ts';
-import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Finding } from '../model/finding.ts';
 import type { JsonObject } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
+import { judgesOf } from '../webhooks/access.ts';
 
 /** Settings that decide who gets in, by name; those that are not set are absent. */
 export type AccessSettings = JsonObject;
@@ -72,20 +72,25 @@ export interface NeedsReader {
   compare(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): Promise<NeedsDifference>;
   /** Whether the scheme of a trigger was known and is not: it has left with the operator's code. */
   lacksScheme(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): boolean;
-  /** Settings that decide who gets in, where they were others when the revision was last put in force. */
-  formerSettings(revision: Pick<RevisionRecord, 'needs'>): AccessSettings | undefined;
+  /** What the operator sets or registers that decides who gets in, where that was something else when the revision was last put in force. */
+  formerJudges(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): FormerJudges | undefined;
 }
+
+export type FormerJudges = Pick<RevisionNeeds, 'settings' | 'judges'>;
 
 interface NeedsServices {
   readonly keys: NeedsKeys;
   readonly rules: Readonly<Record<ManifestSource, Pick<ManifestRules, 'handlers' | 'readSecret'>>>;
-  /** Whether signatures of deliveries to a trigger are checked: its scheme is known. */
-  readonly isSigned: (trigger: WebhookTrigger) => boolean;
+  /** What judges triggers. */
+  readonly gates: Parameters<typeof judgesOf>[1];
   /** Settings that decide who gets in. */
   readonly settings: AccessSettings;
 }
 
-export function createNeedsReader({ keys, rules, isSigned, settings }: NeedsServices): NeedsReader {
+export function createNeedsReader({ keys, rules, gates, settings }: NeedsServices): NeedsReader {
+  const { isSigned } = gates;
+  const judgesIn = ({ webhooks }: LoadedFlow) =>
+    Object.fromEntries(webhooks.map((trigger) => [trigger.triggerKey, judgesOf(trigger, gates)]));
   const literals = ({ source, manifest }: Pick<LoadedFlow, 'source' | 'manifest'>) =>
     literalsOf(manifest, (stepType) => rules[source].handlers.get(stepType)?.secretInputs ?? []);
 
@@ -130,6 +135,7 @@ export function createNeedsReader({ keys, rules, isSigned, settings }: NeedsServ
         digests: Object.fromEntries(digests),
         signed: flow.webhooks.filter(isSigned).map(({ triggerKey }) => triggerKey),
         settings,
+        judges: judgesIn(flow),
       };
     },
     async open({ flowId, needs }, offered) {
@@ -165,9 +171,11 @@ export function createNeedsReader({ keys, rules, isSigned, settings }: NeedsServ
     },
     lacksScheme: ({ needs }, { webhooks }) =>
       webhooks.some((trigger) => needs?.signed.includes(trigger.triggerKey) === true && !isSigned(trigger)),
-    formerSettings({ needs }) {
+    formerJudges({ needs }, flow) {
       if (needs === null) return undefined;
-      return isDeepStrictEqual(needs.settings, settings) ? undefined : needs.settings;
+      const { judges = {} } = needs;
+      const isSame = Object.entries(judgesIn(flow)).every(([key, now]) => isDeepStrictEqual(judges[key] ?? now, now));
+      return isSame && isDeepStrictEqual(needs.settings, settings) ? undefined : needs;
     },
   };
 }

@@ -130,13 +130,13 @@ interface Stale {
   readonly outcome?: DeployOutcome;
 }
 
-/** Compares the secrets and settings that a revision is put in force with to those of the last time. */
+/** Compares the secrets, settings and code that a revision is put in force with to those of the last time. */
 async function staleNeeds(
   { record, revision, loaded }: { record: FlowRecord; revision: RevisionRecord; loaded: LoadedFlow },
   { needs, gates, settings }: StoredServices,
 ): Promise<Stale | undefined> {
   const { changed } = await needs.compare(revision, loaded);
-  const former = needs.formerSettings(revision);
+  const former = needs.formerJudges(revision, loaded);
   if (changed.size === 0 && former === undefined) return undefined;
   const { id, name, version } = record;
   const isWhole = loaded.lost === undefined && loaded.unreadable === undefined && (loaded.unserved ?? []).length === 0;

@@ -7,6 +7,9 @@ export const UNSTORABLE = 'contains a NUL character or half of a surrogate pair,
 /** A URL that may be shown: who reads it does not learn the password in it. */
 export const withoutUser = (url: string): string => url.replace(/\/\/[^/]*@/, '//');
 
+/** A setting's URL as it may be stored; null where none is set. */
+export const storableUrl = (url: string | undefined): string | null => (url === undefined ? null : withoutUser(url));
+
 /** Whether every store keeps a text as it is: PostgreSQL takes neither NUL nor half of a surrogate pair. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Cs}/u.test(text);

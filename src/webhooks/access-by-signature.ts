@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { isReference } from '../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
+import type { Json } from '../model/json.ts';
 import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { keysInForce, learnsKey } from './keys-in-force.ts';
 import { hasPart } from './schemes/layout.ts';
@@ -14,6 +15,8 @@ export interface SignatureRule {
   readonly scheme: string;
   /** Each of them alone is enough; none where the gate refuses everything. */
   readonly ways: readonly SignatureWay[];
+  /** What the operator registered as the scheme, as data. */
+  readonly registration: Json;
 }
 
 /** One key and how signatures are verified with it. */
@@ -38,7 +41,10 @@ interface KeyIdentity {
 /** Whether more or less gets in, and why in a sentence. */
 export type Difference = readonly [Exclude<Access, 'same'>, string];
 
-export function signatureRule(trigger: WebhookTrigger, settings: SignatureSettings): SignatureRule | undefined {
+export function signatureRule(
+  trigger: WebhookTrigger,
+  settings: SignatureSettings,
+): Omit<SignatureRule, 'registration'> | undefined {
   const { inputs } = trigger;
   const scheme = resolveScheme(settings.schemes, inputs, trigger.keys);
   if (scheme === undefined) return undefined;
@@ -114,6 +120,9 @@ export function compareSignatures(before: SignatureRule, after: SignatureRule): 
     const isForeign = fresh.some((way) => !before.ways.some((other) => haveSameKeys(other, way)));
     const text = isForeign ? 'A key verifies deliveries that did not before.' : 'Signatures are read in another way.';
     return [['wider', before.scheme === after.scheme ? text : `${text} The scheme is ${after.scheme}.`]];
+  }
+  if (before.scheme === after.scheme && !isDeepStrictEqual(before.registration, after.registration)) {
+    return [['wider', `The scheme ${after.scheme} is registered in another way.`]];
   }
   const lost = before.ways.filter((way) => !after.ways.some((other) => admits(other, way)));
   if (lost.length === 0) return [];

@@ -5,6 +5,7 @@ import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
+import type { OperatorsJudges } from '../store/store.ts';
 import { compareSignatures, type Difference, type SignatureRule, signatureRule } from './access-by-signature.ts';
 import type { GateSettings } from './gate.ts';
 import type { GatePreparer } from './gates/index.ts';
@@ -12,6 +13,7 @@ import { passingAddresses } from './gates/ip.ts';
 import { countsPerIp, limitOf, type RateLimit, unverifiedLimitOf } from './gates/rate-limit.ts';
 import { type ReplayRule, replayRule } from './gates/replay.ts';
 import { type AddressSet, includesAddresses } from './networks/addresses.ts';
+import { registrationOf } from './schemes/resolve.ts';
 import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
 /** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
@@ -52,21 +54,36 @@ interface OperatorGates {
   readonly trigger: Pick<WebhookTrigger, 'flowId' | 'triggerKey' | 'inputs'> & { readonly schema: unknown };
 }
 
+/** What triggers are prepared with. */
+export interface JudgedWith {
+  readonly preparer: GatePreparer;
+  /** The mode of those that set none. */
+  readonly defaultMode: EnforcementMode;
+  /** By trigger: what the operator registered before, where that is known and the preparer has something else. */
+  readonly judges?: Readonly<Record<string, OperatorsJudges>> | undefined;
+}
+
+/** What the operator registered that judges a trigger. */
+export function judgesOf(trigger: WebhookTrigger, { chain, settings, prepare }: GatePreparer): OperatorsJudges {
+  const names = prepare(trigger).gates.map(({ name }) => name);
+  const { webhookSignatureScheme } = trigger.inputs;
+  return {
+    gates: names.filter((name) => !BUILT_IN.has(name) && chain.some((plugin) => plugin.name === name)),
+    scheme: webhookSignatureScheme === undefined ? null : registrationOf(settings.schemes, webhookSignatureScheme),
+  };
+}
+
 /** The description of a trigger that is in force, or would be. */
-export function entranceOf(
-  trigger: WebhookTrigger,
-  { preparer, defaultMode }: { readonly preparer: GatePreparer; readonly defaultMode: EnforcementMode },
-): Entrance {
-  const { settings, chain } = preparer;
+export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, judges }: JudgedWith): Entrance {
+  const { settings } = preparer;
   const { inputs, bodySchema, flowId, triggerKey } = trigger;
   const mode = inputs.webhookEnforcementMode ?? defaultMode;
-  const { scheme, gates, mistakes } = preparer.prepare(trigger);
+  const { scheme, mistakes } = preparer.prepare(trigger);
   if (mistakes.length > 0) return { ...CLOSED, mode };
   const limit = limitOf(inputs, settings);
   const schema = bodySchema === undefined || 'error' in bodySchema ? null : meaningOf(bodySchema.text);
-  const operators = gates
-    .map(({ name }) => name)
-    .filter((name) => !BUILT_IN.has(name) && chain.some((plugin) => plugin.name === name));
+  const { gates: operators, scheme: registration } = judges?.[triggerKey] ?? judgesOf(trigger, preparer);
+  const signature = signatureRule(trigger, settings);
   const { trustedProxies = [], forwardedHeaderDepth = 0 } = settings;
   return {
     mode,
@@ -82,7 +99,7 @@ export function entranceOf(
       ip: passingAddresses(inputs),
       unverifiedRateLimit: unverifiedLimitOf(inputs, settings),
       rateLimit: limit && { ...limit, isPerIp: countsPerIp(inputs, settings) },
-      signature: signatureRule(trigger, settings),
+      signature: signature && { ...signature, registration },
       replay: replayRule(inputs, settings),
       bodySchema: bodySchema && schema,
       operators:

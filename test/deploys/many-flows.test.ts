@@ -24,7 +24,7 @@ async function looksOfDeploy(count: number): Promise<number> {
   const needs = createNeedsReader({
     keys: { current: undefined, find: () => undefined },
     rules,
-    isSigned: gates.isSigned,
+    gates,
     settings: {},
   });
   const deployer = createDeployer({

@@ -2,15 +2,18 @@ import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
+import type { Extensions } from '../../src/config/api.ts';
 import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { stepTypes } from '../../src/config/steps.ts';
 import { createNeedsReader } from '../../src/deploys/needs.ts';
 import { handlerTable } from '../../src/flows/handlers/index.ts';
 import { type LoadedFlow, parseManifest } from '../../src/manifest/load.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
+import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
 import { isOnPostgres, storedText } from '../database.ts';
 import { FLOW_ID, GITHUB_SECRET, githubManifest } from '../e2e/service.ts';
 import { push, useFolderApp } from '../folder-app.ts';
+import { sampleSettings } from '../webhooks/samples.ts';
 
 type NeedsKeys = Parameters<typeof createNeedsReader>[0]['keys'];
 
@@ -232,6 +235,65 @@ describe('a setting by which more get in than at the last start', () => {
   });
 });
 
+describe('what the operator registers, by which others get in than at the last start', () => {
+  const form = { algorithm: 'Sha256', encoding: 'HexLower', signedPayloadStrategy: 'RawBody' } as const;
+  const parcels = (headerName: string) => ({ signatureSpecs: [{ name: 'Parcels', headerName, ...form }] });
+  const office = { name: 'office', prepare: () => ({ name: 'office', check: () => ({ passed: true }) as const }) };
+  const square = { webhookSignatureScheme: 'Square' };
+  const widened = () => workspace.logged.filter((line) => line.includes('AccessWidened'));
+
+  it.each<[string, object, Extensions, Extensions, string]>([
+    ['a gate that is gone', {}, { gates: [office] }, {}, 'No gate of the operator judges.'],
+    [
+      'another form of a scheme',
+      { webhookSignatureScheme: 'Parcels' },
+      parcels('X-Parcels'),
+      parcels('X-Other'),
+      'The scheme Parcels is registered in another way.',
+    ],
+    [
+      'a form in place of a verifier',
+      { webhookSignatureScheme: 'Parcels' },
+      { verifiers: [{ name: 'Parcels', verify: () => ({ outcome: 'verified' }) }] },
+      parcels('X-Parcels'),
+      'The scheme Parcels is registered in another way.',
+    ],
+    [
+      'a form in place of a built-in scheme',
+      {},
+      {},
+      { signatureSpecs: [{ name: 'GitHub', headerName: 'X-Other', ...form }] },
+      'The scheme GitHub is registered in another way.',
+    ],
+  ])('%s is told once', async (_name, inputs, before, after, reason) => {
+    await write(manifest({ webhookHmacKey: 'env:KEY', ...inputs }));
+    const environment = { KEY: GITHUB_SECRET };
+    await start({}, { environment, extensions: before });
+    expect(await activities(await start({}, { environment, extensions: before }), 'widenAccess')).toEqual([]);
+    for (let starts = 0; starts < 2; starts += 1) {
+      const told = await activities(await start({}, { environment, extensions: after }), 'widenAccess');
+      expect(told).toMatchObject([{ actor: 'sluice', details: { access: 'wider' } }]);
+      expect(widened()).toEqual([expect.stringContaining(reason)]);
+    }
+    const more = { extensions: { ...after, gates: [office] } };
+    expect(await activities(await start({}, { environment, ...more }), 'widenAccess')).toHaveLength(1);
+  });
+
+  it('another public URL is told where signatures are made of it, and its user is stored nowhere', async () => {
+    await write(manifest({ webhookHmacKey: 'env:KEY', ...square }));
+    const environment = { KEY: GITHUB_SECRET };
+    const urls = [undefined, 'https://ann:a-password@one.example', 'https://ann:a-password@two.example'];
+    for (const [at, publicUrl] of urls.entries()) {
+      expect(await activities(await start({ publicUrl }, { environment }), 'widenAccess')).toHaveLength(at);
+      expect(await activities(await start({ publicUrl }, { environment }), 'widenAccess')).toHaveLength(at);
+    }
+    const [, , publicUrl] = urls;
+    const wider = { publicUrl, replayToleranceSeconds: 600 };
+    await start(wider, { environment });
+    expect(await storedText(workspace.folder)).not.toContain('a-password');
+  });
+});
+
 it('a revision says who deployed it, why, and what it did to who gets in', async () => {
   await write(manifest());
   const app = await start();
@@ -265,7 +327,12 @@ describe('what a revision needs', () => {
       return value === undefined ? { error: 'is not set' } : { value };
     };
     const rules = { handlers, readSecret, strict: false, checks: [] };
-    return createNeedsReader({ keys, rules: { folder: rules, api: rules }, isSigned: () => true, settings: {} });
+    return createNeedsReader({
+      keys,
+      rules: { folder: rules, api: rules },
+      gates: gatePreparer(gateChain(), sampleSettings()),
+      settings: {},
+    });
   };
   const keysOf = (...sealers: ReturnType<typeof bodySealer>[]): NeedsKeys => ({
     current: sealers[0],

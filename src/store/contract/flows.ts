@@ -1,5 +1,5 @@
 import type { Access, Finding, LiveFlow, Override } from '../../model/finding.ts';
-import type { JsonObject } from '../../model/json.ts';
+import type { Json, JsonObject } from '../../model/json.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
 
 /** Deployed flows and their revisions, and changing them while runs are in flight. */
@@ -128,6 +128,16 @@ export interface RevisionNeeds {
   readonly signed: readonly string[];
   /** Settings by name, as they were when the revision was last put in force. */
   readonly settings: JsonObject;
+  /** What the operator's code judged each trigger by, then. Absent where an earlier build put it in force. */
+  readonly judges?: Readonly<Record<string, OperatorsJudges>>;
+}
+
+/** What an operator registered that decides who gets in by a trigger. */
+export interface OperatorsJudges {
+  /** Names of the gates that are asked. */
+  readonly gates: readonly string[];
+  /** The scheme, as data; null where it is built in, or there is none. */
+  readonly scheme: Json;
 }
 
 /** One whose manifest was removed. */

@@ -1,4 +1,5 @@
 import { copyOf, HEADER_NAME } from '../../model/delivery.ts';
+import type { Json } from '../../model/json.ts';
 import {
   SIGNATURE_CHOICES,
   type SignatureAlgorithm,
@@ -158,6 +159,13 @@ export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): 
   const builtIn = BUILT_INS.get(key);
   if (builtIn !== undefined) return { kind: 'full', name: builtIn.name, spec: builtIn };
   return OF_TRIGGER.get(key);
+}
+
+/** What the operator registered under the name, as data: of a verifier only that it is one. Null for what is built in. */
+export function registrationOf({ verifiers, specs }: SchemeRegistry, name: string): Json {
+  if (verifiers.has(keyOf(name))) return 'verifier';
+  const spec = specs.get(keyOf(name))?.spec;
+  return spec === undefined ? null : JSON.parse(JSON.stringify(spec));
 }
 
 /** Every scheme that a trigger may name, once. */
