@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
+import { canonicalKeys } from './canonical-keys.ts';
 import { formatIssue, type ManifestIssue, withIdsOfNames } from './issues.ts';
-import { canonicalKeys, guessJson, readJson, treeOf } from './json-text.ts';
+import { guessJson, readJson, treeOf } from './json-text.ts';
 import {
   type LoadedFlow,
   type ManifestRules,

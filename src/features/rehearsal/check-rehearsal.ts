@@ -4,7 +4,8 @@ import { type CheckOptions, check, isUrl, type SentManifest } from '../../comman
 import { CommandError, positive, reporting } from '../../commands/context.ts';
 import type { Conclusion } from '../../commands/render-outcomes.ts';
 import type { ServiceClient } from '../../commands/service-client.ts';
-import { canonicalKeys, isObject, readJson } from '../../manifest/json-text.ts';
+import { canonicalKeys } from '../../manifest/canonical-keys.ts';
+import { isObject, readJson } from '../../manifest/json-text.ts';
 import { isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import { type FlowRehearsal, isOfContents } from './tally.ts';
 
