@@ -41,9 +41,33 @@ export function readEnvFile(named?: string): EnvFile {
 }
 
 function variablesIn(file: string): Readonly<Record<string, string | undefined>> {
+  let text: string;
   try {
-    return parseEnv(readFileSync(file, 'utf8'));
+    text = readFileSync(file, 'utf8');
   } catch (error) {
     throw new SettingsError([`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
   }
+  const mistakes = givenTwice(text);
+  if (mistakes.length > 0) throw new SettingsError(mistakes.map((mistake) => `${file}: ${mistake}`));
+  return parseEnv(text);
 }
+
+/** Variables that have two values, of which the last would count without a word. Never quotes a value. */
+function givenTwice(text: string): string[] {
+  const lines = text.split('\n');
+  const found = new Map<string, { readonly line: number; readonly value: string }>();
+  return lines.flatMap((written, at) => {
+    const [, before = '', name] = /^(\s*(?:export\s+)?)([\w.-]+)\s*=/.exec(written) ?? [];
+    if (name === undefined) return [];
+    // A line within a quoted value looks like a variable and is none.
+    const marked = `${before}${MARK}${written.slice(before.length)}`;
+    const value = parseEnv(lines.with(at, marked).join('\n'))[`${MARK}${name}`];
+    if (value === undefined) return [];
+    const first = found.get(name);
+    found.set(name, { line: at + 1, value });
+    if (first === undefined || first.value === value) return [];
+    return [`${name} has one value on line ${first.line} and another one on line ${at + 1}; leave one of them out`];
+  });
+}
+
+const MARK = 'GIVEN_HERE_';

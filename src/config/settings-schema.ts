@@ -261,7 +261,8 @@ const kernelRows = {
     variable: 'SLUICE_MANIFEST_SECRETS',
     contents: 'open',
     replicas: 'same',
-    accepts: 'env:NAME, with * and ? for any characters, and file:FOLDER, separated by commas',
+    accepts:
+      'env:NAME, with * and ? for any characters but in names of SLUICE_ variables, and file:FOLDER, separated by commas',
     meaning:
       'Secrets that manifests deployed over the API may refer to. If not set: `env:SECRET_*` and what the manifests in the folder use.',
   }),

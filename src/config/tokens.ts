@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseWith } from '../manifest/issues.ts';
+import { readJsonFile } from '../manifest/json-text.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 
@@ -69,15 +70,8 @@ type TokensOrMistakes = { readonly tokens: readonly TokenEntry[] } | { readonly 
  */
 export function readTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {
   if (typeof given !== 'string') return checkTokens(given, readSecret);
-  const file = readSecret(`file:${given}`);
-  if ('error' in file) return { lines: [file.error] };
-  let list: unknown;
-  try {
-    list = JSON.parse(file.value);
-  } catch {
-    return { lines: [`the file ${given} is not JSON`] };
-  }
-  return checkTokens(list, readSecret);
+  const file = readJsonFile(given, readSecret);
+  return 'lines' in file ? file : checkTokens(file.value, readSecret);
 }
 
 function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {

@@ -1,6 +1,7 @@
 import { type Node, type ParseErrorCode, parse, parseTree, printParseErrorCode, visit } from 'jsonc-parser';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { errorAt, type Problem } from './issues.ts';
+import type { SecretReader } from './read-secret.ts';
 
 const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
@@ -34,6 +35,19 @@ export function readJson(text: string): JsonText {
     // The engine's own message quotes the text, and with it perhaps a secret.
     return noJson('is not JSON');
   }
+}
+
+/** The JSON of a file that a setting names, or a line for each mistake in it. None quotes the file: it may hold secrets. */
+export function readJsonFile(
+  name: string,
+  readSecret: SecretReader,
+): { readonly value: unknown } | { readonly lines: readonly string[] } {
+  const file = readSecret(`file:${name}`);
+  if ('error' in file) return { lines: [file.error] };
+  const { value, problems } = readJson(file.value);
+  if (value === undefined) return { lines: [`the file ${name} is not JSON`] };
+  if (problems.length === 0) return { value };
+  return { lines: problems.map(({ path, message }) => `${path} ${message} in the file ${name}`) };
 }
 
 /** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */

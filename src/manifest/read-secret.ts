@@ -84,13 +84,13 @@ export function secretAllowance(options: {
 }): SecretAllowance {
   const { entries = DEFAULT_NAMES, readSecret, baseFolder } = options;
   const listed = entries.map(readEntry);
-  const names = listed.flatMap((entry) => ('name' in entry ? [globOf(entry.name)] : []));
+  const names = listed.flatMap((entry) => ('name' in entry ? [matcherOf(entry.name)] : []));
   const places = listed.flatMap((entry) => ('place' in entry ? [entry.place] : []));
   let folderNames: ReadonlySet<string> = new Set();
   let folderPlaces: readonly string[] = [];
   const isAllowed = (reference: string): boolean => {
     const { kind, place } = parseReference(reference);
-    if (kind === 'env') return folderNames.has(place) || names.some((glob) => glob.test(place));
+    if (kind === 'env') return folderNames.has(place) || names.some((matches) => matches(place));
     return isWithin(
       resolve(baseFolder, place),
       [...places, ...folderPlaces].map((each) => resolve(baseFolder, each)),
@@ -121,7 +121,8 @@ function readEntry(entry: string): { readonly name: string } | { readonly place:
 /** Whether an entry of the list is valid. An invalid entry would allow nothing but look as if it did. */
 export function isSecretEntry(entry: string): boolean {
   const read = readEntry(entry);
-  return 'place' in read ? read.place !== '' : /^[\w*?.()-]+$/.test(read.name);
+  if ('place' in read) return read.place !== '';
+  return /^[\w*?.()-]+$/.test(read.name) && !(isOwn(read.name) && /[*?]/.test(read.name));
 }
 
 /** Whether the list allows every variable of the process, or every file. */
@@ -129,6 +130,15 @@ export function allowsEverything(entries: readonly string[]): boolean {
   return entries
     .map(readEntry)
     .some((entry) => ('name' in entry ? /^\*+$/.test(entry.name) : resolve('/', entry.place) === '/'));
+}
+
+/** The service's own settings: the store key and what opens the dashboard are among them. */
+const isOwn = (name: string) => name.toUpperCase().startsWith('SLUICE_');
+
+/** Wildcards stand for no setting of the service: whoever may deploy could take its place. */
+function matcherOf(name: string): (variable: string) => boolean {
+  const glob = globOf(name);
+  return (variable) => variable === name || (!isOwn(variable) && glob.test(variable));
 }
 
 function globOf(name: string): RegExp {

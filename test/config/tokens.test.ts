@@ -51,6 +51,11 @@ describe('a file of tokens', () => {
   it.each([
     ['no list', { tokens: [] }, 'the list is an object; an array is accepted'],
     ['no JSON', '[', 'is not JSON'],
+    [
+      'scopes twice',
+      `[{"name":"ci","token":"${ONCALL.token}","scopes":["read"],"scopes":["deploy"]}]`,
+      '[0].scopes is given twice, again on line 1 in the file',
+    ],
     ['a token without scopes', [{ ...ONCALL, scopes: [] }], '0.scopes is empty'],
     [
       'an unknown scope',

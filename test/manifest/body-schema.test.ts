@@ -122,6 +122,13 @@ describe('a schema of bodies', () => {
     },
   );
 
+  it('of a file that gives a key twice says which: the second would count without a word', () => {
+    const text = '{"required":["amount"],\n"required":[]}';
+    expect(parseBodySchema(text)).toEqual({
+      error: 'refers to a file in which required is given twice, again on line 2',
+    });
+  });
+
   const TWO_WAYS = {
     anyOf: [
       { items: { $ref: '#' }, minItems: 1 },

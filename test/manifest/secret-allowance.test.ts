@@ -5,7 +5,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { allowsEverything, isSecretEntry, secretAllowance, secretReader } from '../../src/manifest/read-secret.ts';
 import { temporaryFolder } from '../temporary.ts';
 
-const ENV = { SECRET_A: 'a', PAY_KEY: 'p', PATH: '/bin', AWS_SECRET_ACCESS_KEY: 'aws', secret_b: 'b' };
+const ENV = {
+  ...{ SECRET_A: 'a', PAY_KEY: 'p', PATH: '/bin', AWS_SECRET_ACCESS_KEY: 'aws', secret_b: 'b' },
+  SLUICE_STORE_KEY: 's',
+};
 
 let folder: string;
 beforeAll(async () => {
@@ -55,6 +58,9 @@ describe('a manifest that came in over the API', () => {
     ['env:PAY_KEY', ['PAY.KEY'], [], 'forbidden'],
     ['env:PAY_KEY', ['PAY'], [], 'forbidden'],
     ['env:', ['*'], [], 'unread'],
+    ['env:SLUICE_STORE_KEY', ['*'], [], 'forbidden'],
+    ['env:SLUICE_STORE_KEY', ['*_KEY', 'env:?LUICE_STORE_KEY'], [], 'forbidden'],
+    ['env:SLUICE_STORE_KEY', ['env:SLUICE_STORE_KEY'], [], 's'],
   ])('reads %s with %j, and %j in the folder: %s', (reference, entries, used, expected) => {
     expect(outcome(reference, entries, used)).toBe(expected);
   });
@@ -148,9 +154,12 @@ describe('an entry of the list', () => {
     },
   );
 
-  it.each(['', 'env:', 'file:', 'A B', 'env:A=B', 'A$'])('may not be "%s"', (entry) => {
-    expect(isSecretEntry(entry)).toBe(false);
-  });
+  it.each(['', 'env:', 'file:', 'A B', 'env:A=B', 'A$', 'SLUICE_*', 'env:SLUICE_STORE_KE?'])(
+    'may not be "%s"',
+    (entry) => {
+      expect(isSecretEntry(entry)).toBe(false);
+    },
+  );
 
   it.each([[['*']], [['env:**']], [['file:/']], [['SECRET_*', '/']]])('%j allows everything', (entries) => {
     expect(allowsEverything(entries)).toBe(true);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseWith } from '../../manifest/issues.ts';
+import { readJsonFile } from '../../manifest/json-text.ts';
 import { maskerOf } from '../../manifest/mask.ts';
 import { resolveSecret, type SecretReader } from '../../manifest/read-secret.ts';
 import { ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../../model/attention.ts';
@@ -134,13 +135,8 @@ type ParsedAlerts = { readonly alerts: AlertSettings } | { readonly lines: reado
  */
 export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
   if (typeof given !== 'string') return checkAlerts(given, readSecret);
-  const file = readSecret(`file:${given}`);
-  if ('error' in file) return { lines: [file.error] };
-  try {
-    return checkAlerts(JSON.parse(file.value), readSecret);
-  } catch {
-    return { lines: [`the file ${given} is not JSON`] };
-  }
+  const file = readJsonFile(given, readSecret);
+  return 'lines' in file ? file : checkAlerts(file.value, readSecret);
 }
 
 function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {

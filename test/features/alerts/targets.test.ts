@@ -140,6 +140,7 @@ describe('a file of alerts', () => {
     expect(readSettings({}, { alerts: { targets: {} } }).alerts).toMatchObject({ targets: [] });
     for (const [content, problem] of [
       ['{', `SLUICE_ALERTS: the file ${file} is not JSON`],
+      ['{"targets":{},"targets":{}}', `SLUICE_ALERTS: targets is given twice, again on line 1 in the file ${file}`],
       ['[]', 'SLUICE_ALERTS: the file is an array; an object is accepted'],
     ] as const) {
       await writeFile(file, content);

@@ -1,0 +1,45 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { readEnvFile } from '../../src/config/env-file.ts';
+import { SettingsError } from '../../src/config/settings.ts';
+import { temporaryFolder } from '../temporary.ts';
+
+function read(text: string) {
+  const file = join(temporaryFolder('env'), 'own.env');
+  writeFileSync(file, text);
+  onTestFinished(() => {
+    for (const name of Object.keys(process.env)) if (name.startsWith('OWN_')) delete process.env[name];
+  });
+  readEnvFile(file);
+}
+
+describe('a file of variables', () => {
+  it.each([
+    [
+      'two modes',
+      'OWN_MODE=Enforce\nOWN_KEY=k\nOWN_MODE=Off\n',
+      'OWN_MODE has one value on line 1 and another one on line 3',
+    ],
+    [
+      'an exported one',
+      'export OWN_MODE=Enforce\r\n  OWN_MODE = "Off"\r\n',
+      'OWN_MODE has one value on line 1 and another one on line 2',
+    ],
+    ['an empty one', 'OWN_MODE=Enforce\nOWN_MODE=\n', 'OWN_MODE has one value on line 1 and another one on line 2'],
+  ])('that has %s is refused by its lines, and quotes no value', (_what, text, message) => {
+    expect(() => read(text)).toThrow(SettingsError);
+    expect(() => read(text)).toThrow(message);
+    expect(() => read(text)).not.toThrow(/Enforce|Off/);
+    expect(process.env.OWN_MODE).toBeUndefined();
+  });
+
+  it('may repeat a value, and may have lines in quotes and comments that look like variables', () => {
+    read('OWN_A=1\nOWN_PEM="first\nOWN_A=2\nOWN_B=3"\n# OWN_A=4\nOWN_A=1\n');
+    expect([process.env.OWN_A, process.env.OWN_PEM, process.env.OWN_B]).toEqual([
+      '1',
+      'first\nOWN_A=2\nOWN_B=3',
+      undefined,
+    ]);
+  });
+});
