@@ -257,6 +257,13 @@ const SECONDS_A_DAY = 86_400;
 /** A password is shorter because people have to type it. */
 const MIN_SECRET_BYTES = { dashboardPassword: 12, dashboardToken: 16, storeKey: 16 } as const;
 
+/** A setting that only makes sense behind a proxy or a tunnel. */
+function settingOfProxy({ publicUrl, trustedProxies, forwardedHeaderDepth }: Settings): SettingName | undefined {
+  if (trustedProxies.length > 0) return 'trustedProxies';
+  if (forwardedHeaderDepth > 0) return 'forwardedHeaderDepth';
+  return publicUrl === undefined || isLoopbackHost(new URL(publicUrl).hostname) ? undefined : 'publicUrl';
+}
+
 /** One line for each setting that is accepted but protects nothing, or less than it seems to. */
 export function settingsWarnings(settings: Settings): string[] {
   const lines: string[] = [];
@@ -282,6 +289,14 @@ export function settingsWarnings(settings: Settings): string[] {
   // No mistake: a reload after which nobody gets in any more has to be possible.
   if (settings.authGroupsHeader !== undefined && !settings.tokens.some(isGroup)) {
     tell('authGroupsHeader', 'SLUICE_TOKENS names no group: nobody whom the proxy signs in may do anything');
+  }
+  const proxy = settingOfProxy(settings);
+  if (proxy !== undefined && !hasCredentials(settings) && settings.dashboardAuth === undefined) {
+    tell(
+      proxy,
+      'says that a proxy is in front, and the dashboard has no credentials: whoever the proxy lets in without a header of ' +
+        'its own, as nginx does since 1.29.7, may do everything; set SLUICE_DASHBOARD_TOKEN',
+    );
   }
   if (familiesCovered(settings.trustedProxies).length > 0) {
     tell('trustedProxies', 'includes every public address: any client can choose the address that Sluice sees');

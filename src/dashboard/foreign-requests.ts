@@ -77,7 +77,7 @@ function refuseForwarded(request: FastifyRequest): void {
 
 /** The sign of a proxy, tunnel or content network: browsers and command lines never send these. */
 function signOfProxy(request: FastifyRequest): string | undefined {
-  // By default nginx speaks HTTP/1.0 to its upstreams and adds no header of its own.
+  // nginx adds no header of its own; before 1.29.7 it speaks HTTP/1.0 to its upstreams. `settingsWarnings` tells of later ones.
   if (request.raw.httpVersion === '1.0') return 'it speaks HTTP/1.0';
   const header = Object.keys(request.headers).find((name) => PROXY_HEADER.test(name));
   return header === undefined ? undefined : `it carries ${header}`;

@@ -37,17 +37,23 @@ export function readJson(text: string): JsonText {
   }
 }
 
-/** The JSON of a file that a setting names, or a line for each mistake in it. None quotes the file: it may hold secrets. */
+/**
+ * The JSON of a file that a setting names, or a line for each mistake in it. None quotes the file: it may hold secrets. So may
+ * the setting, if somebody took it for the file.
+ */
 export function readJsonFile(
   name: string,
   readSecret: SecretReader,
 ): { readonly value: unknown } | { readonly lines: readonly string[] } {
+  if (/^\s*[[{"]/.test(name)) return { lines: ['is what a file would hold; write its path'] };
   const file = readSecret(`file:${name}`);
-  if ('error' in file) return { lines: [file.error] };
+  const isPath = /^(?:\.{0,2}[/\\]|[a-z]:[/\\])|\.json$/i.test(name);
+  const shown = isPath ? `the file ${name}` : 'the file';
+  if ('error' in file) return { lines: [file.error.replace(`the file ${name}`, shown).replace(name, shown)] };
   const { value, problems } = readJson(file.value);
-  if (value === undefined) return { lines: [`the file ${name} is not JSON`] };
+  if (value === undefined) return { lines: [`${shown} is not JSON`] };
   if (problems.length === 0) return { value };
-  return { lines: problems.map(({ path, message }) => `${path} ${message} in the file ${name}`) };
+  return { lines: problems.map(({ path, message }) => `${path} ${message} in ${shown}`) };
 }
 
 /** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */

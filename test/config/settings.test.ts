@@ -216,6 +216,8 @@ describe('settings', () => {
   });
 });
 
+const TOKEN = { SLUICE_DASHBOARD_TOKEN: '0123456789abcdef' };
+
 describe('settings that protect nothing', () => {
   it.each<[string, string, string]>([
     ['SLUICE_RATE_LIMIT_BURST_SIZE', '5', 'limits nothing by itself'],
@@ -230,7 +232,7 @@ describe('settings that protect nothing', () => {
     ['SLUICE_STORE_KEY', 'short', 'has fewer than 16 bytes'],
   ])('are told at the start: %s=%s %s', (name, value, message) => {
     // No tolerance may be longer than nonces are kept.
-    const settings = readSettings({ SLUICE_NONCE_TTL_SECONDS: '172800', [name]: value });
+    const settings = readSettings({ ...TOKEN, SLUICE_NONCE_TTL_SECONDS: '172800', [name]: value });
     expect(settingsWarnings(settings)).toEqual([expect.stringMatching(`^warning ${name}: .*${message}`)]);
   });
 
@@ -265,12 +267,28 @@ describe('a start warns', () => {
   const warnings = (environment: Record<string, string>) => settingsWarnings(readSettings(environment));
 
   it('of a depth without the proxies that vouch for it, and of nothing else', () => {
-    expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1' })).toEqual([
+    expect(warnings({ ...TOKEN, SLUICE_FORWARDED_HEADER_DEPTH: '1' })).toEqual([
       expect.stringMatching(
         /^warning SLUICE_FORWARDED_HEADER_DEPTH=1 .*correct behind 2 proxies.*set SLUICE_TRUSTED_PROXIES too$/,
       ),
     ]);
-    expect(warnings({ SLUICE_FORWARDED_HEADER_DEPTH: '1', SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' })).toEqual([]);
+    const both = { SLUICE_FORWARDED_HEADER_DEPTH: '1', SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' };
+    expect(warnings({ ...TOKEN, ...both })).toEqual([]);
     expect(warnings({})).toEqual([]);
+  });
+
+  it.each([
+    { SLUICE_PUBLIC_URL: 'https://hooks.example.com' },
+    { SLUICE_TRUSTED_PROXIES: '127.0.0.1' },
+    { SLUICE_FORWARDED_HEADER_DEPTH: '1' },
+  ])('of %j without credentials: a proxy may look like a local client', (setting) => {
+    const [name = ''] = Object.keys(setting);
+    const told = expect.stringMatching(
+      `^warning ${name}: says that a proxy is in front, and the dashboard has no cred`,
+    );
+    expect(warnings(setting)).toContainEqual(told);
+    expect(warnings({ ...setting, ...TOKEN })).not.toContainEqual(told);
+    expect(warnings({ ...setting, SLUICE_DASHBOARD_AUTH: 'none' })).not.toContainEqual(told);
+    expect(warnings({ SLUICE_PUBLIC_URL: 'http://localhost:3000' })).toEqual([]);
   });
 });

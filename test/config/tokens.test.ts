@@ -42,6 +42,13 @@ describe('a file of tokens', () => {
     expect(readSettings(environment).tokens).toEqual([]);
   });
 
+  it.each([
+    ['the list itself', JSON.stringify([ONCALL]), 'SLUICE_TOKENS: is what a file would hold; write its path'],
+    ['a token', ONCALL.token, 'SLUICE_TOKENS: the file cannot be read: ENOENT'],
+  ])('is not quoted where it is %s instead of a path', (_what, given, line) => {
+    expect(linesOf(() => readSettings({ SLUICE_TOKENS: given }))).toEqual([line]);
+  });
+
   it('counts as credentials: the dashboard may then listen on other addresses', () => {
     const host = { SLUICE_HOST: '0.0.0.0' };
     expect(linesOf(() => readSettings(host))).toEqual([expect.stringContaining('has no credentials')]);
