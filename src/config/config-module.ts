@@ -25,7 +25,7 @@ export async function loadConfigModule(
   folder: string,
   limitMs = LOAD_TIME_LIMIT_MS,
 ): Promise<ConfigModule> {
-  const file = path === undefined ? NAMES.map((name) => resolve(folder, name)).find(existsSync) : resolve(folder, path);
+  const file = path === undefined ? usualFile(folder) : resolve(folder, path);
   if (file === undefined) return { options: {}, extensions: {} };
   if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: the file "${path}" does not exist`]);
   // The importer would wait until something is written into a named pipe.
@@ -37,6 +37,15 @@ export async function loadConfigModule(
   } catch (error) {
     throw error instanceof SettingsError ? error : notLoaded(file, error);
   }
+}
+
+function usualFile(folder: string): string | undefined {
+  const files = NAMES.map((name) => resolve(folder, name)).filter(existsSync);
+  const [file, other] = files;
+  // What the second says, such as a mode or a gate, would not count without a word.
+  if (other !== undefined)
+    throw new SettingsError([`${files.join(', ')}: only one may be there; SLUICE_CONFIG names one`]);
+  return file;
 }
 
 function notLoaded(file: string, thrown: unknown): SettingsError {

@@ -43,26 +43,31 @@ export function readEnvFile(named?: string): EnvFile {
 function variablesIn(file: string): Readonly<Record<string, string | undefined>> {
   let text: string;
   try {
-    text = readFileSync(file, 'utf8');
+    text = readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     throw new SettingsError([`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
   }
-  const mistakes = givenTwice(text);
+  if (/[\0\uFFFD]/.test(text)) throw new SettingsError([`${file}: is no text in UTF-8`]);
+  const mistakes = mistakesIn(text);
   if (mistakes.length > 0) throw new SettingsError(mistakes.map((mistake) => `${file}: ${mistake}`));
   return parseEnv(text);
 }
 
-/** Variables that have two values, of which the last would count without a word. Never quotes a value. */
-function givenTwice(text: string): string[] {
+/**
+ * Lines that nothing is read of, and variables that have two values, of which the last would count: a setting would be at
+ * another value than it seems, without a word. Never quotes a value.
+ */
+function mistakesIn(text: string): string[] {
   const lines = text.split('\n');
   const found = new Map<string, { readonly line: number; readonly value: string }>();
   return lines.flatMap((written, at) => {
+    if (/^\s*(#|$)/.test(written)) return [];
     const [, before = '', name] = /^(\s*(?:export\s+)?)([\w.-]+)\s*=/.exec(written) ?? [];
-    if (name === undefined) return [];
-    // A line within a quoted value looks like a variable and is none.
-    const marked = `${before}${MARK}${written.slice(before.length)}`;
-    const value = parseEnv(lines.with(at, marked).join('\n'))[`${MARK}${name}`];
+    // A line within a quoted value is none of its own: what stands there is no variable.
+    const marked = name === undefined ? `${MARK}=x` : `${before}${MARK}${written.slice(before.length)}`;
+    const value = parseEnv(lines.with(at, marked).join('\n'))[`${MARK}${name ?? ''}`];
     if (value === undefined) return [];
+    if (name === undefined) return [`line ${at + 1} is not read: it is no NAME=value and no comment`];
     const first = found.get(name);
     found.set(name, { line: at + 1, value });
     if (first === undefined || first.value === value) return [];

@@ -53,3 +53,11 @@ it.each([
     message: expect.stringMatching(/own\.mjs does not load: it has not finished after 0\.001 s; look for an await/),
   });
 });
+
+it('refuses two config modules, of which one would not count', async () => {
+  await writeFile(join(folder, 'sluice.config.mjs'), 'export default { enforcementMode: "Enforce" };');
+  expect((await loadConfigModule(undefined, folder)).options).toEqual({ enforcementMode: 'Enforce' });
+  await writeFile(join(folder, 'sluice.config.js'), 'export default { enforcementMode: "Off" };');
+  await expect(loadConfigModule(undefined, folder)).rejects.toThrow('only one may be there; SLUICE_CONFIG names one');
+  expect((await loadConfigModule('sluice.config.mjs', folder)).options).toEqual({ enforcementMode: 'Enforce' });
+});

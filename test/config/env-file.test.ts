@@ -5,7 +5,7 @@ import { readEnvFile } from '../../src/config/env-file.ts';
 import { SettingsError } from '../../src/config/settings.ts';
 import { temporaryFolder } from '../temporary.ts';
 
-function read(text: string) {
+function read(text: string | Buffer) {
   const file = join(temporaryFolder('env'), 'own.env');
   writeFileSync(file, text);
   onTestFinished(() => {
@@ -32,6 +32,22 @@ describe('a file of variables', () => {
     expect(() => read(text)).toThrow(message);
     expect(() => read(text)).not.toThrow(/Enforce|Off/);
     expect(process.env.OWN_MODE).toBeUndefined();
+  });
+
+  it.each([
+    ['a colon', 'OWN_KEY=k\nOWN_MODE: Enforce\n'],
+    ['no value', 'OWN_KEY=k\nexport OWN_MODE\n'],
+    ['what a shell would do', 'OWN_KEY=k\nset -o allexport Enforce\n'],
+  ])('with a line of %s is refused: nothing would be read of it', (_what, text) => {
+    expect(() => read(text)).toThrow('line 2 is not read: it is no NAME=value and no comment');
+    expect(() => read(text)).not.toThrow('Enforce');
+    expect(process.env.OWN_KEY).toBeUndefined();
+  });
+
+  it('may begin with a byte order mark, and is refused in UTF-16', () => {
+    read('\uFEFFOWN_MODE=Enforce\n');
+    expect(process.env.OWN_MODE).toBe('Enforce');
+    expect(() => read(Buffer.from('\uFEFFOWN_MODE=Enforce\n', 'utf16le'))).toThrow('is no text in UTF-8');
   });
 
   it('may repeat a value, and may have lines in quotes and comments that look like variables', () => {

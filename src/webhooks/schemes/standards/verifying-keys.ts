@@ -2,6 +2,7 @@ import {
   createPrivateKey,
   createPublicKey,
   createSecretKey,
+  ECDH,
   type JsonWebKey,
   type KeyObject,
   X509Certificate,
@@ -42,9 +43,8 @@ export function readVerifyingKeys(given: string, place: KeyPlace): readonly Veri
   if (pem !== undefined) return [readPem(pem, place)];
   const der = derIn(text);
   if (der !== undefined) return [checked(classify(der), place)];
-  if (SSH.test(text)) {
-    throw new GateConfigurationError(place.field, 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)');
-  }
+  const why = whyNoSecret(text);
+  if (why !== undefined) throw new GateConfigurationError(place.field, why);
   const { field, scheme: name, encoding: keyEncoding } = place;
   return [{ kind: 'secret', key: createSecretKey(secretBytes({ name, keyEncoding }, given, field)) }];
 }
@@ -52,7 +52,7 @@ export function readVerifyingKeys(given: string, place: KeyPlace): readonly Veri
 /** Whether a text is a public key in any usual form: as a secret, everyone who knows it could sign. */
 export function isPublicKey(given: string): boolean {
   const text = unwrapped(given);
-  if (SSH.test(text) || text.startsWith('whpk_')) return true;
+  if (SSH.test(text) || text.startsWith('whpk_') || isPoint(text)) return true;
   if (text.includes('-----BEGIN')) return !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
   const json = jsonIn(text);
   if (json !== undefined) {
@@ -60,6 +60,33 @@ export function isPublicKey(given: string): boolean {
     return keys.some((jwk) => isObject(jwk) && typeof jwk.kty === 'string' && jwk.kty !== 'oct' && jwk.d === undefined);
   }
   return derIn(text)?.type === 'public';
+}
+
+/** Of what anyone may know, and nobody can verify with as it is written. */
+function whyNoSecret(text: string): string | undefined {
+  if (SSH.test(text)) return 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)';
+  if (/-BEGIN [A-Z ]*(?:KEY|CERTIFICATE)-/i.test(text)) return 'looks like PEM, but does not begin as PEM does';
+  if (/^https?:\/\//i.test(text)) return 'is a URL, which anyone may know; that of a key set belongs in webhookJwksUrl';
+  return isPoint(text)
+    ? 'is a point of a curve, as public keys have one; write it as PEM (BEGIN PUBLIC KEY)'
+    : undefined;
+}
+
+/** Bytes of a point by its curve: with both coordinates, or with one behind a sign. */
+const POINT_BYTES = {
+  65: 'prime256v1',
+  97: 'secp384r1',
+  133: 'secp521r1',
+  33: 'prime256v1',
+  49: 'secp384r1',
+  67: 'secp521r1',
+};
+
+/** Whether a text is the hex of a public key of ECDSA without its frame. */
+function isPoint(text: string): boolean {
+  const bytes = decodeExactly(text, 'hex');
+  const curve = POINT_BYTES[(bytes?.byteLength ?? 0) as keyof typeof POINT_BYTES];
+  return bytes !== undefined && curve !== undefined && orUndefined(() => ECDH.convertKey(bytes, curve)) !== undefined;
 }
 
 function jsonIn(text: string): JsonObject | undefined {
@@ -78,13 +105,19 @@ function unwrapped(text: string, layers = 4): string {
   if (Array.isArray(json) && json.length > 0) return unwrapped(JSON.stringify({ keys: json }), layers - 1);
   if (trimmed.includes('\\n')) return unwrapped(trimmed.replaceAll('\\n', '\n'), layers - 1);
   if (trimmed.startsWith('{') || trimmed.includes('-----BEGIN')) return trimmed;
-  const bare = trimmed.replace(/\s/g, '');
+  const bare = bareHex(trimmed.replace(/\s/g, ''));
   for (const encoding of ['hex', 'base64', 'base64url'] as const) {
     const inner = decodeExactly(bare, encoding)?.toString('latin1');
     // Text within text: what DER is stays as it is.
     if (inner !== undefined && /^[\x20-\x7e\s]{32,}$/.test(inner)) return unwrapped(inner, layers - 1);
   }
-  return bare === '' || derIn(bare) === undefined ? trimmed : bare;
+  return bare === '' || (derIn(bare) === undefined && !isPoint(bare)) ? trimmed : bare;
+}
+
+/** Hex as programs print it: behind `0x`, or with colons between bytes. */
+function bareHex(text: string): string {
+  if (/^0x[0-9a-f]+$/i.test(text)) return text.slice(2);
+  return /^[0-9a-f]{2}(?::[0-9a-f]{2})+$/i.test(text) ? text.replaceAll(':', '') : text;
 }
 
 /** The secret that a text is; undefined for a public key. */

@@ -1,4 +1,4 @@
-import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { createHash, createHmac, ECDH, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createGuardedGet } from '../../../../src/flows/handlers/guarded-get.ts';
 import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
@@ -221,6 +221,9 @@ describe('a JSON Web Token', () => {
   });
 });
 
+const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' });
+const compressed = (point: Buffer) => ECDH.convertKey(point, 'prime256v1', undefined, 'hex', 'compressed').toString();
+
 describe('a public key', () => {
   const forms: [string, string][] = [
     ['PEM', pem(rsa.publicKey)],
@@ -228,6 +231,13 @@ describe('a public key', () => {
     ['SPKI in base64', rsa.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')],
     ['SPKI in base64url', rsa.publicKey.export({ type: 'spki', format: 'der' }).toString('base64url')],
     ['SPKI in hex', rsa.publicKey.export({ type: 'spki', format: 'der' }).toString('hex')],
+    ['SPKI in hex behind 0x', `0x${spki(rsa.publicKey).toString('hex')}`],
+    [
+      'SPKI in hex with colons',
+      spki(rsa.publicKey)
+        .toString('hex')
+        .replace(/..(?!$)/g, '$&:'),
+    ],
     ['PKCS #1 in base64', rsa.publicKey.export({ type: 'pkcs1', format: 'der' }).toString('base64')],
     ['PKCS #1 as PEM', rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }).toString()],
     ['a JSON Web Key', JSON.stringify(jwk(rsa.publicKey))],
@@ -264,6 +274,10 @@ describe('a public key', () => {
     ['an empty set', '{"keys":[]}', 'without a public key'],
     ['a key of SSH', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI a@b', 'is an SSH public key'],
     ['a key of SSH without its kind', 'AAAAC3NzaC1lZDI1NTE5AAAAI', 'is an SSH public key'],
+    ['PEM with four hyphens', pem(rsa.publicKey).replaceAll('-----', '----'), 'looks like PEM'],
+    ['the URL of a key set', 'https://issuer.example/jwks.json', 'is a URL, which anyone may know'],
+    ['a point', spki(p256.publicKey).subarray(-65).toString('hex'), 'is a point of a curve'],
+    ['a point of one coordinate', compressed(spki(p256.publicKey).subarray(-65)), 'is a point of a curve'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----', 'is a certificate'],
     ['PEM that is cut', pem(rsa.publicKey).slice(0, 100), 'is PEM, but no public key'],
     ['a short RSA key', pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey), 'RSA key of 1024 bits'],
