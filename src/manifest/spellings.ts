@@ -11,8 +11,11 @@ export function searchFor(texts: readonly string[]): Search {
   const [plain, hex, base64] = [newTree(), newTree(), newTree()];
   for (const text of texts) {
     addTo(plain, symbolsOf(text));
-    addTo(hex, [...Buffer.from(text)]);
-    for (const { digits, isShared } of base64Of(text)) addTo(base64, digits, isShared);
+    // What is encoded is often JSON, in which a PEM or a quotation mark is escaped.
+    for (const written of new Set([text, JSON.stringify(text).slice(1, -1)])) {
+      addTo(hex, [...Buffer.from(written)]);
+      for (const { digits, isShared } of base64Of(written)) addTo(base64, digits, isShared);
+    }
   }
   const begins = beginnings({ plain, hex, base64 });
   return (text, found) => {
@@ -248,16 +251,14 @@ function readEntity(text: string, at: number, take: Take): void {
   if (code !== undefined && /^[!-/:-@[-`{-~]$/.test(String.fromCharCode(code))) take(code, at + all.length);
 }
 
-const ENCODED_BACKSLASH = /%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];/y;
+const ENCODED_BACKSLASH = /%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];|\\{1,3}u005[cC]/y;
 
 /** A run of backslashes: up to four for each where a text was escaped twice, or each encoded. */
 function readRun(text: string, { at, length }: { at: number; length: number }, take: (next: number) => void): void {
-  let end = at;
-  while (end < at + length * 4 && text.charCodeAt(end) === BACKSLASH) {
+  for (let end = at; end < at + length * 4 && text.charCodeAt(end) === BACKSLASH; ) {
     end += 1;
     if (end >= at + length) take(end);
   }
-  if (end > at) return;
   ENCODED_BACKSLASH.lastIndex = at;
   for (let read = 0; read < length; read += 1) if (!ENCODED_BACKSLASH.test(text)) return;
   take(ENCODED_BACKSLASH.lastIndex);

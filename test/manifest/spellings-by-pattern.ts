@@ -5,7 +5,8 @@
 export function foundByPattern(text: string, secrets: readonly string[]): boolean[] {
   const found = Array<boolean>(text.length).fill(false);
   for (const secret of secrets) {
-    for (const pattern of [spelled(secret), hexOf(secret), ...base64Of(secret)]) {
+    const encoded = [secret, JSON.stringify(secret).slice(1, -1)].flatMap((text) => [hexOf(text), ...base64Of(text)]);
+    for (const pattern of [spelled(secret), ...encoded]) {
       const search = new RegExp(pattern, 'g');
       for (let match = search.exec(text); match !== null; match = search.exec(text)) {
         found.fill(true, match.index, search.lastIndex);
@@ -28,7 +29,7 @@ function spelledPiece(piece: string): string {
   const [char = ''] = piece;
   if (char === '\\') {
     const { length } = piece;
-    return `(?:\\\\{${length},${length * 4}}|(?:%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];){${length}})`;
+    return `(?:\\\\{${length},${length * 4}}|(?:%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];|\\\\{1,3}u005[cC]){${length}})`;
   }
   const units = [...Array(piece.length).keys()].map((at) => `\\\\{1,3}u${anyCaseHex(piece.charCodeAt(at), 4)}`);
   const bytes = [...Buffer.from(piece)].map((byte) => `%(?:25){0,2}${anyCaseHex(byte, 2)}`);

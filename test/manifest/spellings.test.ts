@@ -26,6 +26,7 @@ const ENCODINGS: readonly ((text: string) => string)[] = [
   (text) => text.replace(/[!-/:-@[-`{-~]/g, (char) => `&#X${char.charCodeAt(0).toString(16)};`),
   (text) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll("'", '&apos;').replaceAll('<', '&lt;'),
   (text) => Buffer.from(text).toString('hex'),
+  (text) => Buffer.from(jsonEscaped(text)).toString('hex'),
   ...['', 'x', 'xy'].flatMap((before) => {
     const base64 = (text: string) => Buffer.from(`${before}${text}?>`).toString('base64');
     return [
@@ -33,6 +34,7 @@ const ENCODINGS: readonly ((text: string) => string)[] = [
       (text: string) => Buffer.from(`${before}${text}?>`).toString('base64url'),
       (text: string) => encodeURIComponent(base64(text)),
       (text: string) => base64(text).replaceAll('/', '\\/').replaceAll('+', '\\u002b'),
+      (text: string) => base64(jsonEscaped(text)),
     ];
   }),
 ];
