@@ -7,7 +7,8 @@ import { type DatabaseTarget, databaseTarget, isPostgres, transportMistakes } fr
 import { accessSettings } from '../config/fingerprint.ts';
 import { processEnvironment, settingsWarnings } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
-import { createDeployer, type Deployer } from '../deploys/deployer.ts';
+import { isOpening } from '../deploys/deploy-access.ts';
+import { createDeployer, type Deployer, type ToldDeploy } from '../deploys/deployer.ts';
 import { createNeedsReader } from '../deploys/needs.ts';
 import { warningsOfPlan } from '../deploys/plan-warnings.ts';
 import { type Catalog, createCatalog, type DeployedFlow, deployedAnew } from '../flows/catalog.ts';
@@ -320,7 +321,7 @@ function databaseOf(against: string | undefined, settings: Settings): DatabaseTa
 export async function restoreDeployed(
   inspection: Inspection,
   { flows, extensions, settings, database }: CommandContext & { readonly database: DatabaseTarget },
-): Promise<{ readonly deployer: Deployer; readonly catalog: Catalog }> {
+): Promise<{ readonly deployer: Deployer; readonly catalog: Catalog; readonly told: readonly ToldDeploy[] }> {
   const clock = { now: () => Date.now(), monotonic: () => performance.now() };
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
@@ -337,6 +338,7 @@ export async function restoreDeployed(
   const keys = storeKeys(database, {
     sealer: settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey),
   });
+  const told: ToldDeploy[] = [];
   const deployer = createDeployer({
     store,
     catalog,
@@ -352,17 +354,31 @@ export async function restoreDeployed(
     logger: pino({ level: 'silent' }),
     settings,
     onDeployed: () => {},
+    onTold: async (deploys) => {
+      told.push(...deploys);
+    },
   });
   extensions.useFolder(flows);
   await deployer.restore(flows);
-  return { deployer, catalog };
+  return { deployer, catalog, told };
+}
+
+/** What lets more in without a manifest saying so: another setting, or what the config module no longer registers. */
+function openedLines(told: readonly ToldDeploy[]): string[] {
+  return told.flatMap(({ name, routes }) =>
+    routes
+      .filter(isOpening)
+      .map(
+        ({ route, reasons }) => `warning ${name}: more deliveries to ${route} pass than so far: ${reasons.join(' ')}`,
+      ),
+  );
 }
 
 async function plan(inspection: Inspection, context: Parameters<typeof restoreDeployed>[1], { allow }: CheckOptions) {
   const { flows, issues } = context;
   // A manifest that cannot be loaded is not gone.
   const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
-  const { deployer, catalog } = await restoreDeployed(inspection, context);
+  const { deployer, catalog, told } = await restoreDeployed(inspection, context);
   const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder', actor: 'check' });
   const refused = new Set(outcomes.flatMap(({ action, flowId }) => (action === 'refused' ? [flowId] : [])));
   const served = flows.filter(({ manifest }) => !refused.has(manifest.id));
@@ -373,7 +389,7 @@ async function plan(inspection: Inspection, context: Parameters<typeof restoreDe
   return {
     outcomes,
     notInFolder: gone.map(({ record }) => ({ id: record.id, name: record.name })),
-    start: startLines([...kept, ...served.map(deployedAnew)], context),
+    start: [...openedLines(told), ...startLines([...kept, ...served.map(deployedAnew)], context)],
   };
 }
 

@@ -1,10 +1,10 @@
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeployOutcome } from '../../src/model/finding.ts';
 import { noOp } from '../features/deploy-rules/samples.ts';
 import { runCli } from './cli.ts';
-import { createWorkspace, eventually, type Service, startService, type Workspace } from './service.ts';
+import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
 
 const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a11';
 const OTHER_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a12';
@@ -178,4 +178,22 @@ describe('sluice check', () => {
     const right = await runCli(folder, ['check', '--against', service.url, '--token', TOKEN]);
     expect(right).toMatchObject({ code: 0, stderr: '' });
   });
+});
+
+it('says what lets more in though no manifest changed: a gate that the config module no longer has', async () => {
+  const workspace = await createWorkspace();
+  await workspace.writeManifest('push.json', githubManifest());
+  const module = join(workspace.folder, 'sluice.config.mjs');
+  const gate = "{ name: 'office', prepare: () => ({ name: 'office', check: () => ({ passed: true }) }) }";
+  await writeFile(module, `export default { gates: [${gate}] };`);
+  const enforced = { SLUICE_ENFORCEMENT_MODE: 'Enforce' };
+  const { stop } = await startService(workspace, enforced);
+  await stop('SIGTERM');
+  const checked = async () => (await runCli(workspace, ['check'], { env: enforced })).stdout;
+  expect(await checked()).not.toContain('pass than so far');
+  await rm(module);
+  expect(await checked()).toMatch(
+    /warning push: more deliveries to .* pass than so far: No gate of the operator judges\./,
+  );
+  await workspace.remove();
 });
