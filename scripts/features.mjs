@@ -10,6 +10,7 @@ const FACES = {
   attention: 'Attention',
   store: 'Store',
   placer: 'Placer',
+  follower: 'Follower',
   trigger: 'Trigger',
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',

@@ -104,6 +104,7 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/model/finding.ts', "import { attentionKinds } from '../features/attention.ts';"],
   ['src/store/decisions/verbs.ts', "import { bookStore } from '../../features/books/store.ts';"],
   ['src/store/decisions/placing.ts', "import { orderPlacer } from '../../features/order/placer.ts';"],
+  ['src/store/decisions/following.ts', "import { onFailureFollower } from '../../features/on-failure/follower.ts';"],
   ['src/store/sqlite/operations.ts', "import { storeParts } from '../../features/store.ts';"],
   ['src/features/books/service.ts', "import { serviceParts } from '../service.ts';"],
   ['src/features/rhythm/trigger.ts', "import type { Store } from '../../store/store.ts';"],
@@ -149,6 +150,7 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/commands/program.ts', "import { commandParts } from '../features/command.ts';"],
   ['src/store/decisions/verbs.ts', "import { storeParts } from '../../features/store.ts';"],
   ['src/store/decisions/placing.ts', "import { placers } from '../../features/placer.ts';"],
+  ['src/store/decisions/following.ts', "import { followers } from '../../features/follower.ts';"],
   ['src/manifest/webhook-fields.ts', "import { triggerParts } from '../features/trigger.ts';"],
   ['src/features/rhythm/trigger.ts', "import { field } from '../../manifest/fields/row.ts';"],
   ['src/model/attention.ts', "import { attentionKinds } from '../features/attention.ts';"],
@@ -229,6 +231,7 @@ const NAMED = new Set([
   'src/store/store-keys.ts',
   'src/store/decisions/verbs.ts',
   'src/store/decisions/placing.ts',
+  'src/store/decisions/following.ts',
   'vitest.config.ts',
 ]);
 /** Each statement gets a file of its own in the same folder; that of a face gets a folder of its own. */

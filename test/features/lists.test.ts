@@ -12,6 +12,7 @@ const LISTS = [
   'attention.ts',
   'store.ts',
   'placer.ts',
+  'follower.ts',
   'trigger.ts',
   'trigger-view.ts',
   'step-types.ts',

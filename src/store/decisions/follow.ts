@@ -5,10 +5,11 @@ import { STOP_ERRORS } from '../../model/run.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
+import { followEnd } from './following.ts';
 import { chunksOf, loopEnd } from './loops.ts';
 import type { FoundRun, LoopRow, RunRows } from './rows.ts';
 import { waitStep } from './signal.ts';
-import { closeRun, followEnd, stopOf } from './stop.ts';
+import { closeRun, stopOf } from './stop.ts';
 import { startSubRun } from './sub-runs.ts';
 
 /**

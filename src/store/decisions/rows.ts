@@ -153,8 +153,6 @@ export interface RunReads {
 
   /** What a run is and came from. */
   findOrigin(runId: string): RunOrigin | undefined;
-  /** Whether the failure of the run has started another already. */
-  hasFailureRun(runId: string): boolean;
   /** A flow whose run is about to start; it stays as it is until the commit. */
   findFlow(flowId: string): FlowRecord | undefined;
   /** UUID v7. */

@@ -1,12 +1,9 @@
 import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import type { Advance, RunStop, StoppedRun, Store } from '../store.ts';
+import type { RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { startFailureRun } from './failure.ts';
-import type { EndedRun } from './placer.ts';
-import { leavePlace } from './placing.ts';
+import { followEnd } from './following.ts';
 import type { EndingRun, FoundRun, RunRows, StopTimes } from './rows.ts';
-import { wakeParent } from './sub-runs.ts';
 
 /** Why a run has to end; the earlier reason counts. */
 export function stopOf({ cancelRequestedAt, timedOutAt }: StopTimes): RunStop | null {
@@ -33,17 +30,6 @@ export function* closeRun(rows: RunRows, { run, stop, at }: Stopped): Decision<R
   rows.closeSteps(run.runId, STOP_ERRORS[stop], at);
   rows.endRun(run, status, at);
   return status;
-}
-
-/** What the end of a run leads to in others: the run that its failure starts, the step that waited for it, and the next run of its key. */
-export function* followEnd(
-  rows: RunRows,
-  ended: EndedRun & Pick<FoundRun, 'triggerType'>,
-): Decision<Pick<Advance, 'failure' | 'woken' | 'next'>> {
-  const failure = yield* startFailureRun(rows, ended);
-  const woken = yield* wakeParent(rows, ended);
-  const next = yield* leavePlace(rows, ended);
-  return { ...(failure && { failure }), ...(woken && { woken }), ...(next && { next }) };
 }
 
 type Cancel = Parameters<Store['cancelRun']>[0];

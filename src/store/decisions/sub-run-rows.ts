@@ -49,7 +49,7 @@ export function insertPins({ later }: Port, runId: string, pins: Pins): void {
   }
 }
 
-type Read = PinRead | 'graphOf' | 'findPins' | 'findParent' | 'takeOrphans' | 'findOrigin' | 'hasFailureRun' | 'newId';
+type Read = PinRead | 'graphOf' | 'findPins' | 'findParent' | 'takeOrphans' | 'findOrigin' | 'newId';
 
 const makeIds = () => createIdSource();
 
@@ -90,12 +90,6 @@ export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
           trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
           source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent
         FROM sluice.runs WHERE id = ${runId}`),
-    *hasFailureRun(runId) {
-      const started = yield* port.get(
-        sql`SELECT 1 AS found FROM sluice.runs WHERE source_run_id = ${runId} AND trigger_type = 'failure' LIMIT 1`,
-      );
-      return started !== undefined;
-    },
     newId: () => known(port.kept(makeIds)()),
   };
 }

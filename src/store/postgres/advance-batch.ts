@@ -157,7 +157,6 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     findWaiting: unknown,
     findAttemptStart: unknown,
     findOrigin: unknown,
-    hasFailureRun: unknown,
     findFlow: unknown,
     newId: unknown,
     reopenRun: unknown,

@@ -100,7 +100,6 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     findPins: () => ({}),
     findParent: () => undefined,
     takeOrphans: () => [],
-    hasFailureRun: () => false,
     findFlow: () => undefined,
     newId: () => 'new',
     statesIn: (_runId, scope, own) =>

@@ -1,19 +1,12 @@
-import type { RunStatus } from '../../model/manifest.ts';
 import { planRun, unhandledFailures, whyClosed } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
-import type { FailureStart } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { orderIn } from './placing.ts';
-import type { RunRows } from './rows.ts';
-import { readyRun } from './sub-runs.ts';
-
-interface Failure {
-  readonly runId: string;
-  readonly flowId: string;
-  readonly revision: number;
-  readonly status: RunStatus;
-  readonly at: number;
-}
+import type { Decision } from '../../store/decisions/decision.ts';
+import type { FollowedRun, Follower } from '../../store/decisions/follower.ts';
+import { orderIn } from '../../store/decisions/placing.ts';
+import { type Port, sql } from '../../store/decisions/port.ts';
+import type { RunRows } from '../../store/decisions/rows.ts';
+import { readyRun } from '../../store/decisions/sub-runs.ts';
+import type { FailureStart } from '../../store/store.ts';
 
 /**
  * Starts a run of the flow that the manifest of a failed run names, and yields what became of it; undefined where nothing
@@ -22,17 +15,19 @@ interface Failure {
  * A run that was started like this starts none in turn, whatever its manifest names, nor does one that it started by a
  * step: flows that name each other end there. A run that fails again after a retry starts no second one.
  */
-export function* startFailureRun(
+function* startFailureRun(
   rows: RunRows,
-  { runId, flowId: ownId, revision, status, at }: Failure,
+  { runId, flowId: ownId, revision, status, at }: FollowedRun,
 ): Decision<FailureStart | undefined> {
   if (status !== 'Failed' && status !== 'TimedOut') return undefined;
   const { graph, onFailure: flowId } = yield* rows.revisionOf(ownId, revision);
   // Most flows name none; then nothing else is read.
   if (flowId === null) return undefined;
   const found = yield* rows.findOrigin(runId);
-  if (found === undefined || found.triggerType === 'failure' || (yield* rows.hasFailureRun(runId))) return undefined;
-  if (found.triggerType === 'flow' && (yield* rows.findParent(runId))?.isOfFailure === true) return undefined;
+  if (found === undefined || found.triggerType === 'failure') return undefined;
+  const port = yield* rows.port();
+  if (yield* hasFailureRun(port, runId)) return undefined;
+  if (found.triggerType === 'flow' && (yield* isOfFailure(port, runId))) return undefined;
   const { traceparent, ...run } = found;
   const record = yield* rows.findFlow(flowId);
   const why = whyClosed(record);
@@ -74,3 +69,27 @@ const NO_ERROR: StepError = { code: 'internal_error', message: 'The step failed 
 function isoTime(at: number): string {
   return new Date(at).toISOString();
 }
+
+/** Whether the failure of the run has started another already. */
+function* hasFailureRun(port: Port, runId: string): Decision<boolean> {
+  const started = yield* port.get(
+    sql`SELECT 1 AS found FROM sluice.runs WHERE source_run_id = ${runId} AND trigger_type = 'failure' LIMIT 1`,
+  );
+  return started !== undefined;
+}
+
+/** Whether the first of the runs above it was started by a failure. */
+function* isOfFailure(port: Port, runId: string): Decision<boolean> {
+  const above = yield* port.get<{ isOfFailure: boolean }>(
+    sql`SELECT is_of_failure AS "isOfFailure" FROM sluice.sub_runs WHERE run_id = ${runId}`,
+  );
+  return above?.isOfFailure === true;
+}
+
+export const onFailureFollower: Follower = {
+  name: 'on-failure',
+  *end(rows, ended) {
+    const failure = yield* startFailureRun(rows, ended);
+    return failure === undefined ? {} : { failure };
+  },
+};

@@ -1,0 +1,5 @@
+import type { Follower } from '../store/decisions/follower.ts';
+import { onFailureFollower } from './on-failure/follower.ts';
+
+/** What has other runs follow from a run, in the order in which it is asked. */
+export const followers: readonly Follower[] = [onFailureFollower];
