@@ -11,6 +11,7 @@ const FACES = {
   store: 'Store',
   placer: 'Placer',
   follower: 'Follower',
+  manifest: 'Manifest',
   trigger: 'Trigger',
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',

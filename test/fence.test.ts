@@ -109,6 +109,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/features/books/service.ts', "import { serviceParts } from '../service.ts';"],
   ['src/features/rhythm/trigger.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/manifest/webhook-fields.ts', "import { books } from '../features/books/service.ts';"],
+  ['src/manifest/manifest-fields.ts', "import { onFailureManifest } from '../features/on-failure/manifest.ts';"],
+  ['src/manifest/schema.ts', "import { manifestParts } from '../features/manifest.ts';"],
+  ['src/features/on-failure/manifest.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/manifest/parse.ts', "import { triggerParts } from '../features/trigger.ts';"],
   ['src/features/books/service.ts', "import { buildApp } from '../../app.ts';"],
   ['src/features/books/store.ts', "import { openSqliteStore } from '../../store/sqlite/client.ts';"],
@@ -152,6 +155,8 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/store/decisions/placing.ts', "import { placers } from '../../features/placer.ts';"],
   ['src/store/decisions/following.ts', "import { followers } from '../../features/follower.ts';"],
   ['src/manifest/webhook-fields.ts', "import { triggerParts } from '../features/trigger.ts';"],
+  ['src/manifest/manifest-fields.ts', "import { manifestParts } from '../features/manifest.ts';"],
+  ['src/features/on-failure/manifest.ts', "import { flowId } from '../../manifest/fields/values.ts';"],
   ['src/features/rhythm/trigger.ts', "import { field } from '../../manifest/fields/row.ts';"],
   ['src/model/attention.ts', "import { attentionKinds } from '../features/attention.ts';"],
   ['src/telemetry/events.ts', "import { eventParts } from '../features/events.ts';"],
@@ -222,6 +227,7 @@ const NAMED = new Set([
   'src/dashboard/web/main.tsx',
   'src/manifest/load.ts',
   'src/manifest/webhook-fields.ts',
+  'src/manifest/manifest-fields.ts',
   'src/model/attention.ts',
   'src/telemetry/events.ts',
   'src/telemetry/metrics.ts',
@@ -239,7 +245,7 @@ const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const name = `${prefix}-${index}`;
     const isFace =
-      /^(trigger|settings|events|metrics)\.ts$/.test(basename(original)) && original.includes('/features/');
+      /^(manifest|trigger|settings|events|metrics)\.ts$/.test(basename(original)) && original.includes('/features/');
     const own = isFace
       ? join(dirname(original), '..', name, basename(original))
       : join(dirname(original), name + extname(original));

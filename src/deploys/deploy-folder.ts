@@ -1,7 +1,7 @@
 import { formatPath } from '../expressions/json-path.ts';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
-import { chainText, refusedChain, subFlowsIn } from '../manifest/sub-flows.ts';
+import { chainText, refusedChain, startedFlowsIn } from '../manifest/sub-flows.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import type { FlowRecord } from '../store/store.ts';
 import { sharingBy, type WhyApart } from '../webhooks/sharing.ts';
@@ -116,12 +116,14 @@ function flowsAfter(
       }
       return undefined;
     },
-    lackOf({ manifest: { id, onFailure, steps } }) {
-      const lack = (what: string, flowId: string) =>
-        `${what} the flow ${flowId}, which is not deployed; deploy that flow before or in the same deploy.`;
-      if (onFailure !== undefined && !next.has(onFailure)) return lack('Its onFailure names', onFailure);
-      const lacking = subFlowsIn(steps).find(({ flowId }) => !next.has(flowId));
-      if (lacking !== undefined) return lack(`\`${formatPath(lacking.path)}\` names`, lacking.flowId);
+    lackOf({ manifest }) {
+      const { id } = manifest;
+      const lacking = startedFlowsIn(manifest).find(({ flowId }) => !next.has(flowId));
+      if (lacking !== undefined) {
+        const { path, flowId } = lacking;
+        const place = path.length === 1 ? `Its ${path[0]}` : `\`${formatPath(path)}\``;
+        return `${place} names the flow ${flowId}, which is not deployed; deploy that flow before or in the same deploy.`;
+      }
       const chain = refusedChain(id, subFlows) ?? lengthenedChain(id);
       return chain && `It ${chainText(chain, (flowId) => next.get(flowId)?.manifest.name ?? flowId)}.`;
     },

@@ -15,7 +15,7 @@ import {
   readManifest,
 } from './parse.ts';
 import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
-import { chainText, refusedChain, subFlowsIn } from './sub-flows.ts';
+import { chainText, refusedChain, startedFlowsIn, subFlowsIn } from './sub-flows.ts';
 
 export {
   type LoadedFlow,
@@ -260,14 +260,14 @@ async function flowsNamedWrongly(
   for (const { flow, spell, place } of manifests) {
     if (flow === undefined) continue;
     await turn();
-    const { id, onFailure, steps } = flow.manifest;
+    const { id, steps } = flow.manifest;
     const report = (path: JsonPath, message: string) =>
       issues.push(place({ severity: 'error', file: flow.file, path: spell(formatPath(path)), message }));
-    if (onFailure !== undefined && isMissing(onFailure)) report(['onFailure'], unknown(onFailure));
-    const places = subFlowsIn(steps);
-    for (const { flowId, path } of places) if (isMissing(flowId)) report(path, unknown(flowId));
+    for (const { flowId, path } of startedFlowsIn(flow.manifest)) {
+      if (isMissing(flowId)) report(path, unknown(flowId));
+    }
     const chain = refusedChain(id, subFlows);
-    const closing = places.find(({ flowId }) => flowId === chain?.flowIds[1] && flowId !== id);
+    const closing = subFlowsIn(steps).find(({ flowId }) => flowId === chain?.flowIds[1] && flowId !== id);
     if (chain !== undefined && closing !== undefined) report(closing.path, chainText(chain, nameOf));
   }
   return issues;

@@ -14,7 +14,7 @@ import { isReference } from './read-secret.ts';
 import { asName, type Manifest } from './schema.ts';
 import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
-import { subFlowsIn } from './sub-flows.ts';
+import { startedFlowsIn } from './sub-flows.ts';
 import { checkTriggerExpressions } from './trigger-expressions.ts';
 import { resolveObjects } from './trigger-objects.ts';
 import { varsRead } from './vars.ts';
@@ -183,14 +183,12 @@ function loadDraft(
     });
   }
   problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
-  if (further.onFailure !== undefined && further.onFailure === id)
-    problems.push(errorAt(['onFailure'], 'is this flow itself'));
-  const own = subFlowsIn(steps).filter(({ flowId }) => flowId === id);
+  const manifest: Manifest = { id, name, version, ...further, triggers, steps };
+  const own = startedFlowsIn(manifest).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
   const count = everyStep(steps).length;
   const told = `has ${count} steps, those in loops included; at most ${MAX_STEPS} are accepted`;
   if (count > MAX_STEPS) problems.push(errorAt(['steps'], told));
-  const manifest: Manifest = { id, name, version, ...further, triggers, steps };
   const secretInputs = (stepType: string) => rules.handlers.get(stepType)?.secretInputs ?? [];
   if (further.pinInputs === true && rules.sealsSecrets !== true)
     problems.push(...lostWithPinnedInputs(steps, secretInputs));

@@ -6,7 +6,6 @@ import {
   END_STATUSES,
   type Graph,
   GUID,
-  notAFlowId,
   ON_ORDER_FAILURE,
   type RetryPolicy,
   type RunnableManifest,
@@ -15,6 +14,7 @@ import {
   type TriggerType,
 } from '../model/manifest.ts';
 import { anyCase } from './fields/values.ts';
+import { MANIFEST_FIELDS } from './manifest-fields.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS, type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
 
 // setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
@@ -24,12 +24,6 @@ const MAX_TIMEOUT_SECONDS = 2_147_483;
 const guid = z
   .string({ error: ({ input }) => (input === undefined ? `is missing; ${freshId()}` : undefined) })
   .regex(GUID, { error: () => `is not a GUID; ${freshId()}` })
-  .transform((text) => text.toLowerCase());
-
-/** Names another flow. */
-const flowId = z
-  .string()
-  .regex(GUID, { error: notAFlowId })
   .transform((text) => text.toLowerCase());
 
 /** For an author to paste; a flow that is deployed already has its id. */
@@ -133,6 +127,8 @@ const stepSchema = z
   })
   .meta({ id: 'step' }) satisfies z.ZodType<StepDefinition>;
 
+const ofFeatures = Object.fromEntries(Object.entries(MANIFEST_FIELDS).map(([name, { schema }]) => [name, schema]));
+
 const headerSchema = z.strictObject({
   $schema: z.string().optional().describe('JSON Schema for editors, such as ./manifest.schema.json.'),
   id: guid.describe('GUID; never changes once deployed.'),
@@ -140,9 +136,7 @@ const headerSchema = z.strictObject({
   version: z.string().min(1).describe('Version label.'),
   timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
   concurrency: concurrency.optional().describe('How many steps of this flow run at once, across all its runs.'),
-  onFailure: flowId
-    .optional()
-    .describe('Id of the flow to start when a run fails or times out; its body is { run, step, error }.'),
+  ...(ofFeatures as Readonly<Record<never, z.ZodType>>),
   pinInputs: z
     .boolean()
     .optional()

@@ -1,17 +1,23 @@
 import type { JsonPath } from '../expressions/json-path.ts';
-import { everyStep, flowsRunBy, type Graph, MAX_FLOW_DEPTH } from '../model/manifest.ts';
+import { everyStep, flowsRunBy, type Graph, MAX_FLOW_DEPTH, type RunnableManifest } from '../model/manifest.ts';
 
-/** A flow that a step runs, and where the manifest says so. */
-interface SubFlow {
+/** A flow that runs of a manifest start, and where it says so. */
+interface NamedFlow {
   readonly flowId: string;
   readonly path: JsonPath;
 }
 
 /** The flows that steps of a graph run, those of loops included, in manifest order. */
-export function subFlowsIn(graph: Graph): SubFlow[] {
+export function subFlowsIn(graph: Graph): NamedFlow[] {
   return everyStep(graph).flatMap(({ step, at }) =>
     flowsRunBy(step).map((flowId) => ({ flowId, path: [...at, 'inputs', 'flow'] })),
   );
+}
+
+/** The flows that runs of a manifest start when they fail or by their steps, in this order. */
+export function startedFlowsIn({ onFailure, steps }: Pick<RunnableManifest, 'onFailure' | 'steps'>): NamedFlow[] {
+  const ofFailure = onFailure === undefined ? [] : [{ flowId: onFailure, path: ['onFailure'] }];
+  return [...ofFailure, ...subFlowsIn(steps)];
 }
 
 /** Flows that run each other in a way that is refused. */

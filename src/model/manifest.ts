@@ -139,6 +139,11 @@ export function subFlowsOf(graph: Graph): string[] {
   return [...new Set(everyStep(graph).flatMap(({ step }) => flowsRunBy(step)))];
 }
 
+/** Flows that runs of a manifest start, by their steps or when they fail. */
+export function flowsStartedBy({ steps, onFailure }: Pick<RunnableManifest, 'steps' | 'onFailure'>): string[] {
+  return [...subFlowsOf(steps), ...(onFailure === undefined ? [] : [onFailure])];
+}
+
 /** The id of the flow that a step itself runs; none where it is no id, or the step runs no flow. */
 export const flowsRunBy = ({ type, inputs }: StepDefinition): string[] => (type === RUN_FLOW ? idIn(inputs) : []);
 

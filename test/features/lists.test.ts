@@ -13,6 +13,7 @@ const LISTS = [
   'store.ts',
   'placer.ts',
   'follower.ts',
+  'manifest.ts',
   'trigger.ts',
   'trigger-view.ts',
   'step-types.ts',

@@ -1,6 +1,6 @@
 import { errorAt } from '../../manifest/issues.ts';
 import { type LoadedFlow, type ManifestRules, parseManifest } from '../../manifest/load.ts';
-import { subFlowsIn } from '../../manifest/sub-flows.ts';
+import { startedFlowsIn } from '../../manifest/sub-flows.ts';
 import { ALERT_FLOW_ID } from '../../model/manifest.ts';
 
 /** Eight attempts take half an hour. */
@@ -27,14 +27,12 @@ const ALERT_FLOW = {
 };
 
 /** Refuses a manifest that would replace the flow of the alerts, or have its runs tell the targets something else. */
-export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest: { id, onFailure, steps } }) => {
-  const places = [{ flowId: id, path: ['id'] }, { flowId: onFailure, path: ['onFailure'] }, ...subFlowsIn(steps)];
-  return places
+export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest }) =>
+  [{ flowId: manifest.id, path: ['id'] }, ...startedFlowsIn(manifest)]
     .filter(({ flowId }) => flowId === ALERT_FLOW_ID)
     .map(({ path }) =>
       errorAt(path, 'is the id of the flow that Sluice tells of alerts with; no manifest may name it'),
     );
-};
 
 /** The flow whose runs tell the targets. */
 export function loadAlertFlow(rules: ManifestRules): LoadedFlow {

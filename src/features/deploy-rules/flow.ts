@@ -1,29 +1,30 @@
 import { type Change, type ChangeRule, findingAt } from '../../deploys/changes/change.ts';
 import { flowIdChanged } from '../../deploys/changes/replaced-flow.ts';
+import { MANIFEST_FIELDS } from '../../manifest/manifest-fields.ts';
+import type { FieldChange } from '../../manifest/manifest-part.ts';
 import type { Manifest } from '../../manifest/schema.ts';
-import type { Finding } from '../../model/finding.ts';
 import { stepSlotsChanged } from './step-fields.ts';
 
 const idChanged: ChangeRule = ({ before, after, live }) =>
   before.id === after.id ? [] : [flowIdChanged({ replaced: before, next: after, live })];
 
-type FieldTexts = Pick<Finding, 'rule' | 'message' | 'consequence'> & Partial<Pick<Finding, 'class'>>;
+type Rule = (change: Change) => FieldChange;
+
+const ofFeatures: Readonly<Record<string, Rule>> = Object.fromEntries(
+  Object.entries(MANIFEST_FIELDS).map(([name, { changed }]) => {
+    const field = name as keyof Manifest;
+    return [name, ({ before, after }: Change) => changed(before[field], after[field])];
+  }),
+);
 
 /** Every field of a manifest besides its id, triggers and steps, which have rules of their own. */
-const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps'>, (change: Change) => FieldTexts>> = {
+const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps' | 'onFailure'>, Rule>> = {
   timeoutSeconds: () => ({
     rule: 'flow-timeout-changed',
     message: 'The time limit of a run changed.',
     consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
   }),
-  onFailure: ({ before, after }) => ({
-    rule: 'failure-flow-changed',
-    message:
-      after.onFailure === undefined
-        ? 'From now on, a failed run starts no other run.'
-        : `A failed run starts ${before.onFailure === undefined ? 'a run of another flow' : 'a run of a different flow'}.`,
-    consequence: 'This applies to runs that start from now on: runs in flight follow their own revision.',
-  }),
+  ...ofFeatures,
   concurrency: () => stepSlotsChanged('the flow'),
   pinInputs: ({ before, after }) => ({
     rule: 'pin-inputs-changed',

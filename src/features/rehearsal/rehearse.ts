@@ -6,7 +6,7 @@ import type { HandlerTable } from '../../flows/handlers/index.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { isSame } from '../../model/json.ts';
-import { type EnforcementMode, subFlowsOf } from '../../model/manifest.ts';
+import { type EnforcementMode, flowsStartedBy } from '../../model/manifest.ts';
 import type { Store } from '../../store/store.ts';
 import type { GatePreparer } from '../../webhooks/gates/index.ts';
 import { createTriggerTable, type PreparedTrigger } from '../../webhooks/triggers.ts';
@@ -333,8 +333,8 @@ type Simulator = Awaited<ReturnType<typeof createAnsweredSimulator>>;
 /** Flows that runs of a flow start, by their steps and by their failure, and those in turn. */
 function startedBy(flow: LoadedFlow, find: (flowId: string) => LoadedFlow | undefined): LoadedFlow[] {
   const found = new Map<string, LoadedFlow>();
-  const add = ({ manifest: { steps, onFailure } }: LoadedFlow) => {
-    for (const flowId of [...subFlowsOf(steps), ...(onFailure === undefined ? [] : [onFailure])]) {
+  const add = ({ manifest }: LoadedFlow) => {
+    for (const flowId of flowsStartedBy(manifest)) {
       const started = flowId === flow.manifest.id || found.has(flowId) ? undefined : find(flowId);
       if (started === undefined) continue;
       found.set(flowId, started);

@@ -7,7 +7,7 @@ import { diffSnapshots } from '../../manifest/diff.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
 import { filterOf } from '../../manifest/webhook-fields.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
-import { subFlowsOf } from '../../model/manifest.ts';
+import { flowsStartedBy } from '../../model/manifest.ts';
 import { wire } from '../../model/planner.ts';
 import type { Store } from '../../store/store.ts';
 import { type AnsweredRun, answersFrom, createAnsweredSimulator } from './answered.ts';
@@ -115,7 +115,7 @@ async function simulate(
 function startedBy(flow: LoadedFlow, flows: readonly LoadedFlow[]): LoadedFlow[] {
   const found = new Set([flow]);
   for (const { manifest } of found) {
-    const ids = [...subFlowsOf(manifest.steps), ...(manifest.onFailure === undefined ? [] : [manifest.onFailure])];
+    const ids = flowsStartedBy(manifest);
     for (const each of flows) if (ids.includes(each.manifest.id)) found.add(each);
   }
   return [...found].filter((each) => each !== flow);

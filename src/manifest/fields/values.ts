@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { HEADER_NAME } from '../../model/delivery.ts';
+import { GUID, notAFlowId } from '../../model/manifest.ts';
 
 /** A closed list whose values are read in any case. */
 export function anyCase<const Values extends readonly string[]>(
@@ -13,6 +14,12 @@ export function anyCase<const Values extends readonly string[]>(
 
 export const text = z.string().min(1);
 export const header = text.regex(HEADER_NAME, { error: 'is not a header name' });
+
+/** Names another flow: lower-case, whatever case it is written in. */
+export const flowId = z
+  .string()
+  .regex(GUID, { error: notAFlowId })
+  .transform((text) => text.toLowerCase());
 
 export function isHttpUrl(given: string): boolean {
   return /^https?:\/\//i.test(given) && URL.canParse(given);

@@ -1,5 +1,5 @@
 import type { Callers, LiveRun } from '../../model/finding.ts';
-import { type Graph, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
+import { flowsStartedBy, type Graph, type RunnableManifest } from '../../model/manifest.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../model/retired.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
@@ -67,16 +67,11 @@ function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Out
   return undefined;
 }
 
-/** Flows that runs of a manifest start, by their steps or when they fail. */
-function startedBy({ steps, onFailure }: RunnableManifest): string[] {
-  return [...subFlowsOf(steps), ...(onFailure === undefined ? [] : [onFailure])];
-}
-
 /** A flow that one of the deploys starts and that was deleted, unless it is deployed with it. */
 function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<Outdated | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
   const starts = deploys.flatMap(({ id: flowId, snapshot }) =>
-    startedBy(snapshot as unknown as RunnableManifest).map((started) => ({ flowId, started })),
+    flowsStartedBy(snapshot as unknown as RunnableManifest).map((started) => ({ flowId, started })),
   );
   if (starts.length === 0) return undefined;
   const others = [...new Set(starts.map(({ started }) => started))].filter((id) => !ids.has(id));
@@ -93,7 +88,7 @@ function* listCallers(port: Port, flowId: string): Decision<Pick<FlowRecord, 'id
     SELECT f.id, f.name, r.snapshot
     FROM sluice.flows AS f JOIN sluice.revisions AS r ON r.flow_id = f.id AND r.revision = f.revision
     WHERE f.deleted_at IS NULL AND f.id <> ${flowId} AND strpos(lower(r.snapshot), ${flowId}) > 0 ORDER BY f.name, f.id`);
-  const callers = naming.filter(({ snapshot }) => startedBy(JSON.parse(snapshot)).includes(flowId));
+  const callers = naming.filter(({ snapshot }) => flowsStartedBy(JSON.parse(snapshot)).includes(flowId));
   return callers.map(({ id, name }) => ({ id, name }));
 }
 

@@ -1,0 +1,23 @@
+import type { z } from 'zod';
+import type { Finding } from '../model/finding.ts';
+import type { RunnableManifest } from '../model/manifest.ts';
+
+/**
+ * What a feature adds to a manifest, beside its triggers and steps: without the feature a manifest with such a field is
+ * refused. `features/manifest.ts` lists the parts.
+ */
+export interface ManifestPart {
+  readonly name: string;
+  readonly fields: {
+    readonly [Field in Exclude<keyof RunnableManifest, 'steps'>]?: ManifestField<RunnableManifest[Field]>;
+  };
+}
+
+export interface ManifestField<Value> {
+  readonly schema: z.ZodType<Value>;
+  /** What another value does to runs. */
+  changed(before: Value, after: Value): FieldChange;
+}
+
+/** It is safe unless it says something else. */
+export type FieldChange = Pick<Finding, 'rule' | 'message' | 'consequence'> & Partial<Pick<Finding, 'class'>>;
