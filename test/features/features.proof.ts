@@ -49,7 +49,27 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     await fetch(`${flow}/enable`, { method: 'POST' });
     expect((await send()).status).toBe(200);
   },
+  async 'on-failure'(url) {
+    const { issues } = await refusedDeploy(url, { onFailure: OTHER_ID });
+    expect(issues[0]).toMatchObject({ path: 'onFailure', message: expect.stringMatching(/^is not known here/) });
+  },
+  async 'sub-flows'(url) {
+    const { issues } = await refusedDeploy(url, { steps: { other: { type: 'RunFlow', inputs: { flow: OTHER_ID } } } });
+    expect(issues[0]).toMatchObject({
+      path: 'steps.other.type',
+      message: expect.stringMatching(/^is not a known step type/),
+    });
+  },
 };
+
+const OTHER_ID = 'b0f6d2c7-5f0f-4f0e-9a51-3f0f8d1c2a10';
+
+async function refusedDeploy(url: string, changed: object): Promise<{ issues: readonly object[] }> {
+  const body = JSON.stringify({ ...githubManifest(), ...changed });
+  const answer = await fetch(`${url}/flows/api/flows/${FLOW_ID}`, { method: 'PUT', body });
+  expect(answer.status).toBe(400);
+  return (await answer.json()) as { issues: readonly object[] };
+}
 
 const needsOf = (name: string): readonly string[] =>
   /^- Needs: (.*)\.$/m.exec(readFileSync(join(ROOT, 'src/features', name, 'README.md'), 'utf8'))?.[1]?.split(', ') ??
