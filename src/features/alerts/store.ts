@@ -4,9 +4,8 @@ import type { NewRun } from '../../store/contract/runs.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { insertRun } from '../../store/decisions/new-runs.ts';
 import { storePart } from '../../store/decisions/part.ts';
+import { pinRows, withPins } from '../../store/decisions/pins.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
-import { pinRows } from '../../store/decisions/sub-run-rows.ts';
-import { withPins } from '../../store/decisions/sub-runs.ts';
 import { fromJson, toError, toJson } from '../../store/json-columns.ts';
 
 interface AlertRecord {

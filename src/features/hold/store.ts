@@ -5,12 +5,11 @@ import { lockFlows } from '../../store/decisions/flows.ts';
 import { toSearchKeys } from '../../store/decisions/lists.ts';
 import { insertRun } from '../../store/decisions/new-runs.ts';
 import { storePart } from '../../store/decisions/part.ts';
+import { pinRows, readyRun } from '../../store/decisions/pins.ts';
 import { orderIn } from '../../store/decisions/placing.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import { type RunnableRevision, revisionOf } from '../../store/decisions/revisions.ts';
 import { addDelivery } from '../../store/decisions/run-deliveries.ts';
-import { pinRows } from '../../store/decisions/sub-run-rows.ts';
-import { readyRun } from '../../store/decisions/sub-runs.ts';
 import type { FlowRecord, NewRun, StartedRun } from '../../store/store.ts';
 import { holdPlacer } from './placer.ts';
 

@@ -2,10 +2,10 @@ import { planRun, unhandledFailures, whyClosed } from '../../model/planner.ts';
 import { STOP_ERRORS, type StepError } from '../../model/run.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import type { FollowedRun, Follower } from '../../store/decisions/follower.ts';
+import { readyRun } from '../../store/decisions/pins.ts';
 import { orderIn } from '../../store/decisions/placing.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import type { RunRows } from '../../store/decisions/rows.ts';
-import { readyRun } from '../../store/decisions/sub-runs.ts';
 import type { FailureStart } from '../../store/store.ts';
 
 /**

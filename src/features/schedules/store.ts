@@ -2,9 +2,8 @@ import { mayStart, sharingFlowRows } from '../../store/decisions/acceptance.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { insertRun } from '../../store/decisions/new-runs.ts';
 import { storePart } from '../../store/decisions/part.ts';
+import { pinRows, readyRun } from '../../store/decisions/pins.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
-import { pinRows } from '../../store/decisions/sub-run-rows.ts';
-import { readyRun } from '../../store/decisions/sub-runs.ts';
 import type { NewRun } from '../../store/store.ts';
 
 export interface ScheduleRecord {

@@ -6,10 +6,10 @@ import type { Ask, Decision } from './decision.ts';
 import { findPlace } from './delivery-places.ts';
 import { shareFlows } from './flows.ts';
 import type { Bounds } from './kept-sizes.ts';
+import { type PinRows, withPins } from './pins.ts';
 import type { Held, Place, Places } from './placer.ts';
 import { holding, joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
-import { type PinRows, withPins } from './sub-runs.ts';
 
 /** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
 export interface FirstUse<RunId = string> {

@@ -1,5 +1,5 @@
 import type { Callers, LiveRun } from '../../model/finding.ts';
-import { flowsStartedBy, type Graph, type RunnableManifest } from '../../model/manifest.ts';
+import { flowsStartedBy, type Graph, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
 import { isGuarded, isIdle, isMarkedRetired } from '../../model/retired.ts';
 import type { DeployResult, FlowRecord, PlannedDeploy } from '../store.ts';
 import type { Decision } from './decision.ts';
@@ -8,7 +8,6 @@ import { holding } from './placing.ts';
 import { fixed, type Port, sql } from './port.ts';
 import { inFlight, newestRevision, revisionOf, runsByStatus } from './revisions.ts';
 import { keepFormerTriggers, keepRoutes, listHandovers, slugsOf } from './routes.ts';
-import { cycleOf, subFlowsOfDeploys } from './sub-runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
 /** Names at most so many runs in flight; a person would not read more. */
@@ -33,7 +32,7 @@ function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<
   if (changed.length > 0) yield* lockDeploys(port);
   const outdated = (yield* unknownAt(port, changed)) ?? (yield* deletedAmong(port, changed));
   if (outdated !== undefined) return outdated;
-  const cycle = yield* cycleThrough(port, subFlowsOfDeploys(changed));
+  const cycle = yield* cycleThrough(port, changed);
   if (cycle !== undefined) return { kind: 'outdated', flowId: cycle[0], others: cycle };
   const at = Math.max(0, ...deploys.map((deploy) => deploy.at));
   yield* keepFormerTriggers(port, changed, { flows, handovers, at });
@@ -105,14 +104,34 @@ function* deleteFlow(port: Port, { flowId, at }: Given<'deleteFlow'>): Decision<
   return { kind: 'deleted' };
 }
 
-/** Of two halves of a cycle that are deployed at once, the second sees the first: both run flows, so one has waited. */
-function* cycleThrough(port: Port, deploys: ReadonlyMap<string, readonly string[]>) {
-  if ([...deploys.values()].every((subFlows) => subFlows.length === 0)) return undefined;
-  const rows = {
-    findFlow: (flowId: string) => findFlow(port, flowId),
-    revisionOf: (flowId: string, revision: number) => revisionOf(port, flowId, revision),
-  };
-  return yield* cycleOf(rows, deploys);
+/**
+ * The cycle of flows that would exist if these flows were deployed together with those already deployed. Of two halves of a
+ * cycle that are deployed at once, the second sees the first: both run flows, so one has waited.
+ */
+function* cycleThrough(
+  port: Port,
+  deploys: readonly PlannedDeploy[],
+): Decision<readonly [string, ...string[]] | undefined> {
+  const own = deploys.map(
+    ({ id, snapshot }) => [id, subFlowsOf((snapshot as unknown as RunnableManifest).steps)] as const,
+  );
+  if (own.every(([, subFlows]) => subFlows.length === 0)) return undefined;
+  // Each is read once, from however many of the deploys it can be reached.
+  const known = new Map<string, readonly string[]>(own);
+  for (const [flowId] of own) {
+    const ways = new Map<string, readonly [string, ...string[]]>([[flowId, [flowId]]]);
+    for (const [id, way] of ways) {
+      const flow = known.has(id) ? undefined : yield* findFlow(port, id);
+      const stored = flow && (yield* revisionOf(port, id, flow.revision)).entry.subFlows;
+      const subFlows = known.get(id) ?? stored ?? [];
+      known.set(id, subFlows);
+      for (const next of subFlows) {
+        if (next === flowId) return way;
+        if (!ways.has(next)) ways.set(next, [...way, next]);
+      }
+    }
+  }
+  return undefined;
 }
 
 /** Why a deploy of another manifest than the newest cannot be applied, under the lock of its flow. */

@@ -3,8 +3,8 @@ import { INPUT_COLUMNS, RUN_COLUMNS, runRow, STEP_COLUMNS, stepRows, type Value 
 import type { NewRun } from '../store.ts';
 import { givenRows, TABLES } from '../tables.ts';
 import { countRun } from './counts.ts';
+import { insertPins } from './pins.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
-import { insertPins } from './sub-run-rows.ts';
 
 const ownColumns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
 const runColumns = fixed(ownColumns.join(', '));

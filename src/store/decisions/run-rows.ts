@@ -1,12 +1,15 @@
+import { createIdSource } from '../../model/ids.ts';
 import { leasedStep } from '../../model/runtime-keys.ts';
 import { uuidOf } from '../uuids.ts';
 import { type CountedRun, countRunEnd, countRunReopened } from './counts.ts';
-import type { Asks } from './decision.ts';
+import { type Asks, known } from './decision.ts';
 import { shareFlows } from './flows.ts';
 import { loopReads, loopWrites } from './loop-rows.ts';
 import { insertRun } from './new-runs.ts';
+import { pinRows } from './pins.ts';
 import { fixed, type Port, sql } from './port.ts';
-import type { FoundRun, RunReads, RunRows, RunWrites } from './rows.ts';
+import { revisionOf } from './revisions.ts';
+import type { FoundRun, RunOrigin, RunReads, RunRows, RunWrites } from './rows.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
 import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
 import { subRunReads, subRunWrites } from './sub-run-rows.ts';
@@ -19,6 +22,7 @@ export function runRowsOf(port: Port): RunRows {
 function makeRunRows(port: Port): RunRows {
   return {
     ...runReads(port),
+    ...pinRows(port),
     ...stepReads(port),
     ...loopReads(port),
     ...signalReads(port),
@@ -38,11 +42,13 @@ function makeRunRows(port: Port): RunRows {
   };
 }
 
+const makeIds = () => createIdSource();
+
 const runFields =
   fixed(`r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType", r.started_at AS "startedAt",
   r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt", r.timed_out_at AS "timedOutAt"`);
 
-type Read = 'findHeld' | 'findRun' | 'hasLease' | 'listOverdueRuns' | 'reopenRun';
+type Read = 'findHeld' | 'findRun' | 'findOrigin' | 'graphOf' | 'newId' | 'hasLease' | 'listOverdueRuns' | 'reopenRun';
 
 function runReads(port: Port): Pick<Asks<RunReads>, Read> {
   return {
@@ -57,6 +63,16 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
       return found && { attempt: found.attempt, run: found };
     },
     findRun: (runId) => port.get(sql`SELECT ${runFields} FROM sluice.runs AS r WHERE id = ${uuidOf(runId)} FOR UPDATE`),
+    findOrigin: (runId) =>
+      port.get<RunOrigin>(sql`
+        SELECT flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision,
+          trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
+          source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent
+        FROM sluice.runs WHERE id = ${runId}`),
+    *graphOf(flowId, revision) {
+      return (yield* revisionOf(port, flowId, revision)).graph;
+    },
+    newId: () => known(port.kept(makeIds)()),
     *hasLease(runId) {
       const leased = yield* port.get(
         sql`SELECT 1 AS found FROM sluice.steps WHERE run_id = ${runId} AND lease_token IS NOT NULL LIMIT 1`,

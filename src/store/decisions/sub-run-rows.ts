@@ -1,70 +1,17 @@
-import { createIdSource } from '../../model/ids.ts';
-import type { Pins } from '../store.ts';
-import { type Asks, known } from './decision.ts';
+import type { Asks } from './decision.ts';
 import { type Port, sql } from './port.ts';
-import { revisionOf } from './revisions.ts';
-import type { FoundRun, ParentStep, RunOrigin, RunReads, RunWrites } from './rows.ts';
-import type { PinRows } from './sub-runs.ts';
+import type { FoundRun, ParentStep, RunReads, RunWrites } from './rows.ts';
 
-type PinRead = keyof PinRows;
+type Read = 'findPins' | 'findParent' | 'takeOrphans';
 
-function pinsIn(rows: readonly { readonly id: string; readonly revision: number }[]): Pins {
-  return Object.fromEntries(rows.map(({ id, revision }) => [id, revision]));
-}
-
-/** What a run is pinned by as it is stored. */
-export function pinRows(port: Port): PinRows {
-  return {
-    port: () => known(port),
-    // Not locked: a concurrent deploy may or may not be pinned, as for a run that is accepted a moment earlier.
-    *findNewest(flowIds) {
-      const rows = yield* port.all<{ id: string; revision: number }>(
-        sql`SELECT id, revision FROM sluice.flows
-          WHERE id = ANY (${flowIds}) AND draining_since IS NULL AND deleted_at IS NULL`,
-      );
-      return pinsIn(rows);
-    },
-    revisionOf: (flowId, revision) => revisionOf(port, flowId, revision),
-  };
-}
-
-/** The same within one transaction that stores several runs: of those that run the same flows only the first asks. */
-export function sharedPinRows(port: Port): PinRows {
-  const rows = pinRows(port);
-  const newest = new Map<string, Pins>();
-  return {
-    ...rows,
-    *findNewest(flowIds) {
-      const name = JSON.stringify(flowIds);
-      const pins = newest.get(name) ?? (yield* rows.findNewest(flowIds));
-      newest.set(name, pins);
-      return pins;
-    },
-  };
-}
-
-export function insertPins({ later }: Port, runId: string, pins: Pins): void {
-  for (const [flowId, revision] of Object.entries(pins)) {
-    later(sql`INSERT INTO sluice.run_pins (run_id, flow_id, revision) VALUES (${runId}, ${flowId}, ${revision})`);
-  }
-}
-
-type Read = PinRead | 'graphOf' | 'findPins' | 'findParent' | 'takeOrphans' | 'findOrigin' | 'newId';
-
-const makeIds = () => createIdSource();
-
-/** What runs come from, and the runs that they start. */
+/** The runs that steps of others have started. */
 export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
   return {
-    ...pinRows(port),
-    *graphOf(flowId, revision) {
-      return (yield* revisionOf(port, flowId, revision)).graph;
-    },
     *findPins(runId) {
       const rows = yield* port.all<{ id: string; revision: number }>(
         sql`SELECT flow_id AS id, revision FROM sluice.run_pins WHERE run_id = ${runId}`,
       );
-      return pinsIn(rows);
+      return Object.fromEntries(rows.map(({ id, revision }) => [id, revision]));
     },
     findParent: (runId) =>
       port.get<ParentStep>(sql`
@@ -84,13 +31,6 @@ export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
       }
       return taken.map(({ seq, ...run }) => run);
     },
-    findOrigin: (runId) =>
-      port.get<RunOrigin>(sql`
-        SELECT flow_id AS "flowId", flow_name AS "flowName", flow_version AS "flowVersion", revision,
-          trigger_key AS "triggerKey", trigger_type AS "triggerType", delivery_id AS "deliveryId",
-          source_run_id AS "sourceRunId", started_at AS "startedAt", traceparent
-        FROM sluice.runs WHERE id = ${runId}`),
-    newId: () => known(port.kept(makeIds)()),
   };
 }
 

@@ -1,87 +1,15 @@
-import { MAX_FLOW_DEPTH, RUN_FLOW_KEY, type RunnableManifest, subFlowsOf } from '../../model/manifest.ts';
+import { MAX_FLOW_DEPTH, RUN_FLOW_KEY } from '../../model/manifest.ts';
 import { planRun, whyClosed } from '../../model/planner.ts';
 import { type StepErrorCode, waitingRun } from '../../model/run.ts';
-import type { Advance, NewRun, Pins, PlannedDeploy, StepAddress, StepOutcome, StepResult } from '../store.ts';
+import type { Advance, StepAddress, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { joinPlace, orderIn, withPlace } from './placing.ts';
-import type { FoundRun, RunReads, RunRows } from './rows.ts';
+import { pinsOf } from './pins.ts';
+import { joinPlace, orderIn } from './placing.ts';
+import type { FoundRun, RunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
 // its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
 // stop of a parent means for its sub-runs is noted, and done in a transaction of its own.
-
-/** The rows that flows are pinned by, and new runs find their places by. */
-export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf' | 'port'>;
-
-/**
- * The revisions of these flows and of all flows that they run, directly or indirectly: those in `pinned`, or else the
- * newest. Leaves out flows that are not deployed, and flows that are being drained, because they may be replaced before
- * they start runs again.
- */
-function* pinsOf(rows: PinRows, subFlows: readonly string[], pinned?: Pins): Decision<Pins> {
-  const pins: Record<string, number> = {};
-  for (let wanted = subFlows; wanted.length > 0; ) {
-    const found = pinned === undefined ? yield* rows.findNewest(wanted) : pickOf(pinned, wanted);
-    const next = new Set<string>();
-    for (const [flowId, revision] of Object.entries(found)) {
-      pins[flowId] = revision;
-      for (const subFlow of (yield* rows.revisionOf(flowId, revision)).entry.subFlows ?? []) next.add(subFlow);
-    }
-    wanted = [...next].filter((flowId) => !Object.hasOwn(pins, flowId));
-  }
-  return pins;
-}
-
-function pickOf(pins: Pins, flowIds: readonly string[]): Pins {
-  return Object.fromEntries(Object.entries(pins).filter(([flowId]) => flowIds.includes(flowId)));
-}
-
-/** A run with the revisions that it needs; it has them already where it runs no flow. */
-export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: PinRows, run: Run): Decision<Run> {
-  if (run.subFlows === undefined || run.pins !== undefined) return run;
-  return { ...run, pins: yield* pinsOf(rows, run.subFlows) };
-}
-
-/** A planned run as it is to be stored: with what it pins, and in its place. */
-export function* readyRun<Run extends NewRun>(rows: PinRows, run: Run): Decision<Run> {
-  return yield* withPlace(rows, yield* withPins(rows, run));
-}
-
-/** What tells which flows run which. */
-type SubFlowReads = Pick<RunReads, 'findFlow' | 'revisionOf'>;
-
-/** The flows that each deploy is to run, by the id of its flow. */
-export function subFlowsOfDeploys(
-  deploys: readonly Pick<PlannedDeploy, 'id' | 'snapshot'>[],
-): ReadonlyMap<string, readonly string[]> {
-  return new Map(deploys.map(({ id, snapshot }) => [id, subFlowsOf((snapshot as unknown as RunnableManifest).steps)]));
-}
-
-/**
- * The cycle of flows that would exist if these flows were deployed together with those already deployed. No other
- * process may deploy flows that run flows at the same time.
- */
-export function* cycleOf(
-  rows: Pick<RunRows, keyof SubFlowReads>,
-  deploys: ReadonlyMap<string, readonly string[]>,
-): Decision<readonly [string, ...string[]] | undefined> {
-  // Each is read once, from however many of the deploys it can be reached.
-  const known = new Map(deploys);
-  for (const flowId of deploys.keys()) {
-    const ways = new Map<string, readonly [string, ...string[]]>([[flowId, [flowId]]]);
-    for (const [id, way] of ways) {
-      const flow = known.has(id) ? undefined : yield* rows.findFlow(id);
-      const stored = flow && (yield* rows.revisionOf(id, flow.revision)).entry.subFlows;
-      const subFlows = known.get(id) ?? stored ?? [];
-      known.set(id, subFlows);
-      for (const next of subFlows) {
-        if (next === flowId) return way;
-        if (!ways.has(next)) ways.set(next, [...way, next]);
-      }
-    }
-  }
-  return undefined;
-}
 
 type Asked = Extract<StepResult, { kind: 'runFlow' }>;
 type Started = NonNullable<Advance['subRun']>;

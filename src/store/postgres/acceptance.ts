@@ -23,11 +23,11 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import { sharedPinRows } from '../decisions/pins.ts';
 import type { Held, Places } from '../decisions/placer.ts';
 import { lockPlaces } from '../decisions/placing.ts';
 import { answerBy } from '../decisions/port.ts';
 import { acceptShared } from '../decisions/shared-acceptance.ts';
-import { sharedPinRows } from '../decisions/sub-run-rows.ts';
 import { digestOf, eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
 import { candidateOf, runRow } from '../new-rows.ts';
 import type {

@@ -23,11 +23,11 @@ import {
   otherNames,
   type TriggerKey,
 } from '../decisions/nonce-names.ts';
+import { insertPins, pinRows } from '../decisions/pins.ts';
 import type { Held } from '../decisions/placer.ts';
 import { answerBy } from '../decisions/port.ts';
 import { copyDeliveries } from '../decisions/run-deliveries.ts';
 import { acceptShared } from '../decisions/shared-acceptance.ts';
-import { insertPins, pinRows } from '../decisions/sub-run-rows.ts';
 import { eventDigest } from '../digest.ts';
 import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
 import type { AcceptResult, HoldResult, Pins, SharedResult } from '../store.ts';
