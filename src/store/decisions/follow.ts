@@ -5,12 +5,12 @@ import { STOP_ERRORS } from '../../model/run.ts';
 import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { followEnd } from './following.ts';
+import type { SubRun } from './follower.ts';
+import { followEnd, subRuns } from './following.ts';
 import { chunksOf, loopEnd } from './loops.ts';
 import type { FoundRun, LoopRow, RunRows } from './rows.ts';
 import { waitStep } from './signal.ts';
 import { closeRun, stopOf } from './stop.ts';
-import { startSubRun } from './sub-runs.ts';
 
 /**
  * Stores the outcome of an attempt, plans what follows, and makes it due; yields undefined and changes nothing if the
@@ -57,9 +57,9 @@ function* settle(
   rows: RunRows,
   outcome: StepOutcome,
   { asked, parent }: { readonly asked: StepResult; readonly parent: FoundRun },
-): Decision<Pick<Advance, 'subRun'> & { readonly result: NonNullable<Advance['subRun']>['result'] }> {
+): Decision<Pick<Advance, 'subRun'> & Pick<SubRun, 'result'>> {
   if (asked.kind !== 'runFlow') return { result: asked };
-  const subRun = yield* startSubRun(rows, outcome, { asked, parent });
+  const subRun = yield* subRuns.start(rows, outcome, { asked, parent });
   return { result: subRun.result, subRun };
 }
 

@@ -23,9 +23,8 @@ import type { RunnableRevision } from './revisions.ts';
  *
  * Reads see the earlier writes of the transaction, in call order. No other transaction changes the steps, loops and
  * signals of a run between the first read of a decision and the commit: a backend that runs transactions side by side
- * locks the run's row in `findHeld`, `findRun`, `listOverdueRuns` and `takeOrphans`. Two decisions of one run never
- * interleave; those of different runs may share a transaction. One write changes another run: `wakeWaiting`. It needs
- * no lock, because it changes nothing that a decision reads.
+ * locks the run's row in `findHeld`, `findRun` and `listOverdueRuns`. Two decisions of one run never interleave; those of
+ * different runs may share a transaction.
  */
 export type RunRows = Asks<RunReads> & RunWrites;
 
@@ -160,26 +159,8 @@ export interface RunReads {
 
   /** The newest revisions of those of the flows that are deployed and not drained, as of one time. */
   findNewest(flowIds: readonly string[]): Pins;
-  /** What a run has pinned when it started. */
-  findPins(runId: string): Pins;
-  /** The step that started a run; undefined where none did. */
-  findParent(runId: string): ParentStep | undefined;
-  /** Runs that `orphanSubRuns` noted, which are forgotten with this. May leave some that other transactions have. Writes. */
-  takeOrphans(limit: number): readonly (FoundRun & { readonly runId: string })[];
   /** Sets the run to Running; one that had ended loses its deadline. */
   reopenRun(runId: string): void;
-}
-
-/** The step that started a run. */
-export interface ParentStep extends StepAddress {
-  /** It waits for the end of the run. */
-  readonly isAwaited: boolean;
-  /** Flows above that of the run, each run by the one above it. */
-  readonly depth: number;
-  /** When the first of the runs above it started. */
-  readonly rootStartedAt: number;
-  /** That one was started by a failure. */
-  readonly isOfFailure: boolean;
 }
 
 export interface RunOrigin
@@ -319,15 +300,6 @@ export interface RunWrites {
   setDeadline(runId: string, timeoutAt: number | null): void;
   /** Makes the steps due that were retried while their run waited for its turn. */
   makeDue(runId: string, at: number): void;
-  /** Says which step started a run. */
-  insertParent(runId: string, parent: ParentStep): void;
-  /** Makes a step due if it waits for this run; else changes nothing. */
-  wakeWaiting(step: StepAddress, subRunId: string, at: number): void;
-  /** Notes the runs in flight that steps of this one wait for: nothing needs their ends any more. */
-  orphanSubRuns(runId: string): void;
-  /** Says that a run of the flow started with an older revision than its newest. */
-  markUnordered(flowId: string): void;
-
   insertSignal(signal: { runId: string; name: string; body: Json; at: number; stepKey: string | null }): void;
   /** Makes a step that waits for a signal due; its own time limit is gone. */
   wakeStep(step: StepAddress, at: number): void;

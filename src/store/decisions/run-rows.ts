@@ -12,7 +12,6 @@ import { revisionOf } from './revisions.ts';
 import type { FoundRun, RunOrigin, RunReads, RunRows, RunWrites } from './rows.ts';
 import { signalReads, signalWrites } from './signal-rows.ts';
 import { leaseWrites, outcomeWrites, planWrites, stepReads } from './step-rows.ts';
-import { subRunReads, subRunWrites } from './sub-run-rows.ts';
 
 /** The rows of runs, which no other transaction changes before the commit. */
 export function runRowsOf(port: Port): RunRows {
@@ -26,7 +25,6 @@ function makeRunRows(port: Port): RunRows {
     ...stepReads(port),
     ...loopReads(port),
     ...signalReads(port),
-    ...subRunReads(port),
     // The flow stays as it is until the transaction ends, as in an acceptance.
     *findFlow(flowId) {
       return (yield* shareFlows(port, [flowId])).get(flowId);
@@ -37,7 +35,6 @@ function makeRunRows(port: Port): RunRows {
     ...loopWrites(port),
     ...signalWrites(port),
     ...leaseWrites(port),
-    ...subRunWrites(port),
     insertRun: (run) => insertRun(port, run),
   };
 }

@@ -2,7 +2,7 @@ import type { RunStatus } from '../../model/manifest.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
 import type { RunStop, StoppedRun, Store } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { followEnd } from './following.ts';
+import { followEnd, subRuns } from './following.ts';
 import type { EndingRun, FoundRun, RunRows, StopTimes } from './rows.ts';
 
 /** Why a run has to end; the earlier reason counts. */
@@ -50,7 +50,7 @@ function* cancel(
   { runId, reason, at }: Cancel,
 ): Decision<StoppedRun> {
   rows.markCancelled(runId, reason, at);
-  rows.orphanSubRuns(runId);
+  yield* subRuns.orphan(rows, runId);
   const run = { runId, flowId, startedAt };
   const end = yield* closeRun(rows, { run, stop: 'cancelled', at });
   if (end === null) return { ...run, completedAt: null };
@@ -69,7 +69,7 @@ export function* timeOutRuns(
   const stopped: StoppedRun[] = [];
   for (const run of yield* rows.listOverdueRuns(now, limit)) {
     rows.markTimedOut(run.runId, now);
-    rows.orphanSubRuns(run.runId);
+    yield* subRuns.orphan(rows, run.runId);
     const end = yield* closeRun(rows, { run, stop: 'timedOut', at: now });
     const ended = end === null ? undefined : yield* rows.findRun(run.runId);
     const followed = ended && (yield* followEnd(rows, { ...ended, runId: run.runId, at: now }));
@@ -85,10 +85,9 @@ export function* cancelOrphans(
 ): Decision<StoppedRun[]> {
   const stopped: StoppedRun[] = [];
   // A parent that was told to stop twice has noted them twice.
-  const orphans = new Map((yield* rows.takeOrphans(limit)).map((run) => [run.runId, run]));
-  for (const [runId, run] of orphans) {
+  const orphans = new Map((yield* subRuns.takeOrphans(rows, limit)).map((orphan) => [orphan.run.runId, orphan]));
+  for (const [runId, { run, reason }] of orphans) {
     if (run.status !== 'Running' || stopOf(run) !== null) continue;
-    const reason = `The run ${(yield* rows.findParent(runId))?.runId ?? ''}, which waited for this one, was stopped.`;
     stopped.push(yield* cancel(rows, run, { runId, reason, at: now }));
   }
   return stopped;

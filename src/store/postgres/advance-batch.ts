@@ -161,9 +161,6 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
     newId: unknown,
     reopenRun: unknown,
     findNewest: unknown,
-    findPins: unknown,
-    findParent: unknown,
-    takeOrphans: unknown,
     port: unknown,
   };
 }
@@ -293,10 +290,6 @@ class Writes {
     retryStep: this.#isMore,
     forgetSkipped: this.#isMore,
     insertRun: this.#isMore,
-    insertParent: this.#isMore,
-    wakeWaiting: this.#isMore,
-    orphanSubRuns: this.#isMore,
-    markUnordered: this.#isMore,
     insertSignal: this.#isMore,
     wakeStep: this.#isMore,
     interruptAttempt: this.#isMore,

@@ -34,8 +34,8 @@ interface Signal {
 
 type Mutable<Row> = { -readonly [Name in keyof Row]: Row[Name] };
 
-/** What placers ask of a run that waits nowhere. */
-const WITHOUT_PLACES = { own: () => ({ findOrdered: () => known(undefined) }) } as unknown as Port;
+/** What features ask and write about a run that waits nowhere and has no sub-runs. */
+const WITHOUT_OTHERS = { own: () => ({ findOrdered: () => known(undefined), orphanSubRuns() {} }) } as unknown as Port;
 
 /** The rows of one run in memory: the plainest backend that decisions can have. */
 export interface MemoryRun {
@@ -97,9 +97,6 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     revisionOf: () => ({ graph: wired, entry: entryOf({ steps: graph }), onFailure: null }),
     findOrigin: () => undefined,
     findNewest: () => ({}),
-    findPins: () => ({}),
-    findParent: () => undefined,
-    takeOrphans: () => [],
     findFlow: () => undefined,
     newId: () => 'new',
     statesIn: (_runId, scope, own) =>
@@ -146,7 +143,7 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     hasSignal: (_runId, name) => signals.some((signal) => signal.name === name),
     findWaiting: (_runId, name) => [...steps].find(([, { signalName }]) => signalName === name)?.[0],
     findAttemptStart: () => 0,
-    port: () => WITHOUT_PLACES as Port,
+    port: () => WITHOUT_OTHERS,
   };
 }
 
@@ -164,10 +161,6 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
   return {
     keepTrace() {},
     insertRun() {},
-    insertParent() {},
-    wakeWaiting() {},
-    orphanSubRuns() {},
-    markUnordered() {},
     setDeadline() {},
     makeDue() {},
     beginAttempt({ token }) {

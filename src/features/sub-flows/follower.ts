@@ -1,25 +1,31 @@
 import { MAX_FLOW_DEPTH, RUN_FLOW_KEY } from '../../model/manifest.ts';
 import { planRun, whyClosed } from '../../model/planner.ts';
 import { type StepErrorCode, waitingRun } from '../../model/run.ts';
-import type { Advance, StepAddress, StepOutcome, StepResult } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { pinsOf } from './pins.ts';
-import { joinPlace, orderIn } from './placing.ts';
-import type { FoundRun, RunRows } from './rows.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import type { AskedRun, FollowedRun, Follower, Orphan, SubRun } from '../../store/decisions/follower.ts';
+import { pinsOf } from '../../store/decisions/pins.ts';
+import { joinPlace, orderIn } from '../../store/decisions/placing.ts';
+import type { RunRows } from '../../store/decisions/rows.ts';
+import type { StepAddress, StepOutcome } from '../../store/store.ts';
+import { type SubRunRows, subRunRows } from './rows.ts';
 
 // A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
 // its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
 // stop of a parent means for its sub-runs is noted, and done in a transaction of its own.
 
-type Asked = Extract<StepResult, { kind: 'runFlow' }>;
-type Started = NonNullable<Advance['subRun']>;
+interface Rows extends RunRows, SubRunRows {}
+
+function* withSubRuns(rows: RunRows): Decision<Rows> {
+  return { ...rows, ...(yield* rows.port()).own(subRunRows) };
+}
 
 /** Starts the sub-run that a step asks for, of the revision that the step's run has pinned. */
-export function* startSubRun(
-  rows: RunRows,
+function* startSubRun(
+  runRows: RunRows,
   { runId, stepKey, at }: StepOutcome,
-  { asked, parent }: { readonly asked: Asked; readonly parent: FoundRun },
-): Decision<Started> {
+  { asked, parent }: AskedRun,
+): Decision<SubRun> {
+  const rows = yield* withSubRuns(runRows);
   const { flowId, isAwaited } = asked;
   const pins = yield* rows.findPins(runId);
   const above = parent.triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
@@ -88,20 +94,40 @@ export function* startSubRun(
   return { result: { kind: 'waiting', state: { subRun: run.id }, dueAt, signalName: null }, run };
 }
 
-function refused(code: StepErrorCode, message: string, retryAt: number | null): Started {
+function refused(code: StepErrorCode, message: string, retryAt: number | null): SubRun {
   const error = { code, message, retryable: retryAt !== null };
   return { result: retryAt === null ? { kind: 'failed', error } : { kind: 'retry', error, dueAt: retryAt }, run: null };
 }
 
 /** Makes the step due that waits for a run which has ended, if one does; yields its address. */
-export function* wakeParent(
-  rows: RunRows,
-  { runId, triggerType, at }: Pick<FoundRun, 'triggerType'> & { readonly runId: string; readonly at: number },
-): Decision<StepAddress | undefined> {
-  // Most runs are not sub-runs; for them nothing is read.
-  const parent = triggerType === 'flow' ? yield* rows.findParent(runId) : undefined;
+function* wakeParent(runRows: RunRows, { runId, at }: FollowedRun): Decision<StepAddress | undefined> {
+  const rows = (yield* runRows.port()).own(subRunRows);
+  const parent = yield* rows.findParent(runId);
   if (parent?.isAwaited !== true) return undefined;
   const step = { runId: parent.runId, stepKey: parent.stepKey };
   rows.wakeWaiting(step, runId, at);
   return step;
 }
+
+function* takeOrphans(runRows: RunRows, limit: number): Decision<Orphan[]> {
+  const taken = yield* (yield* runRows.port()).own(subRunRows).takeOrphans(limit);
+  return taken.map(({ parentRunId, ...run }) => {
+    return { run, reason: `The run ${parentRunId ?? ''}, which waited for this one, was stopped.` };
+  });
+}
+
+export const subFlowsFollower: Follower = {
+  name: 'sub-flows',
+  *end(rows, ended) {
+    // Most runs are not sub-runs; for them nothing is read.
+    const woken = ended.triggerType === 'flow' ? yield* wakeParent(rows, ended) : undefined;
+    return woken === undefined ? {} : { woken };
+  },
+  subRuns: {
+    start: startSubRun,
+    *orphan(rows, runId) {
+      (yield* rows.port()).own(subRunRows).orphanSubRuns(runId);
+    },
+    takeOrphans,
+  },
+};

@@ -1,11 +1,48 @@
-import type { Asks } from './decision.ts';
-import { type Port, sql } from './port.ts';
-import type { FoundRun, ParentStep, RunReads, RunWrites } from './rows.ts';
-
-type Read = 'findPins' | 'findParent' | 'takeOrphans';
+import type { Asks } from '../../store/decisions/decision.ts';
+import type { Orphan } from '../../store/decisions/follower.ts';
+import { type Port, sql } from '../../store/decisions/port.ts';
+import type { Pins, StepAddress } from '../../store/store.ts';
 
 /** The runs that steps of others have started. */
-export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
+export type SubRunRows = Asks<SubRunReads> & SubRunWrites;
+
+interface SubRunReads {
+  /** What a run has pinned when it started. */
+  findPins(runId: string): Pins;
+  /** The step that started a run; undefined where none did. */
+  findParent(runId: string): ParentStep | undefined;
+  /** Runs that `orphanSubRuns` noted, which are forgotten with this. Locks them; may leave some that other transactions have. Writes. */
+  takeOrphans(limit: number): readonly (Orphan['run'] & { readonly parentRunId: string | null })[];
+}
+
+interface SubRunWrites {
+  /** Says which step started a run. */
+  insertParent(runId: string, parent: ParentStep): void;
+  /**
+   * Makes a step due if it waits for this run; else changes nothing. The step is of another run, which needs no lock: this
+   * changes nothing that a decision reads.
+   */
+  wakeWaiting(step: StepAddress, subRunId: string, at: number): void;
+  /** Notes the runs in flight that steps of this one wait for: nothing needs their ends any more. */
+  orphanSubRuns(runId: string): void;
+  /** Says that a run of the flow started with an older revision than its newest. */
+  markUnordered(flowId: string): void;
+}
+
+/** The step that started a run. */
+interface ParentStep extends StepAddress {
+  /** It waits for the end of the run. */
+  readonly isAwaited: boolean;
+  /** Flows above that of the run, each run by the one above it. */
+  readonly depth: number;
+  /** When the first of the runs above it started. */
+  readonly rootStartedAt: number;
+  /** That one was started by a failure. */
+  readonly isOfFailure: boolean;
+}
+
+export function subRunRows(port: Port): SubRunRows {
+  const { later } = port;
   return {
     *findPins(runId) {
       const rows = yield* port.all<{ id: string; revision: number }>(
@@ -20,24 +57,18 @@ export function subRunReads(port: Port): Pick<Asks<RunReads>, Read> {
         FROM sluice.sub_runs WHERE run_id = ${runId}`),
     *takeOrphans(limit) {
       // What another transaction has locked is ending or being told to stop there; the next look finds it.
-      const taken = yield* port.all<FoundRun & { runId: string; seq: number }>(sql`
+      const taken = yield* port.all<Orphan['run'] & { parentRunId: string | null; seq: number }>(sql`
         SELECT o.seq, r.id AS "runId", r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType",
           r.started_at AS "startedAt", r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt",
-          r.timed_out_at AS "timedOutAt"
+          r.timed_out_at AS "timedOutAt", s.parent_run_id AS "parentRunId"
         FROM sluice.orphaned_runs AS o /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = o.run_id
+        LEFT JOIN sluice.sub_runs AS s ON s.run_id = o.run_id
         ORDER BY o.seq LIMIT ${limit} FOR UPDATE OF o SKIP LOCKED FOR UPDATE OF r SKIP LOCKED`);
       if (taken.length > 0) {
-        port.later(sql`DELETE FROM sluice.orphaned_runs WHERE seq = ANY (${taken.map(({ seq }) => seq)})`);
+        later(sql`DELETE FROM sluice.orphaned_runs WHERE seq = ANY (${taken.map(({ seq }) => seq)})`);
       }
       return taken.map(({ seq, ...run }) => run);
     },
-  };
-}
-
-type Write = 'insertParent' | 'wakeWaiting' | 'orphanSubRuns' | 'markUnordered';
-
-export function subRunWrites({ later }: Port): Pick<RunWrites, Write> {
-  return {
     insertParent: (id, { runId, stepKey, isAwaited, depth, rootStartedAt, isOfFailure }) =>
       later(sql`
         INSERT INTO sluice.sub_runs (run_id, parent_run_id, step_key, is_awaited, depth, root_started_at, is_of_failure)
