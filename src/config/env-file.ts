@@ -59,20 +59,24 @@ function variablesIn(file: string): Readonly<Record<string, string | undefined>>
  */
 function mistakesIn(text: string): string[] {
   const lines = text.split('\n');
-  const found = new Map<string, { readonly line: number; readonly value: string }>();
-  return lines.flatMap((written, at) => {
-    if (/^\s*(#|$)/.test(written)) return [];
-    const [, before = '', name] = /^(\s*(?:export\s+)?)([\w.-]+)\s*=/.exec(written) ?? [];
-    // A line within a quoted value is none of its own: what stands there is no variable.
-    const marked = name === undefined ? `${MARK}=x` : `${before}${MARK}${written.slice(before.length)}`;
-    const value = parseEnv(lines.with(at, marked).join('\n'))[`${MARK}${name ?? ''}`];
-    if (value === undefined) return [];
-    if (name === undefined) return [`line ${at + 1} is not read: it is no NAME=value and no comment`];
-    const first = found.get(name);
-    found.set(name, { line: at + 1, value });
-    if (first === undefined || first.value === value) return [];
-    return [`${name} has one value on line ${first.line} and another one on line ${at + 1}; leave one of them out`];
+  // What is put before a line is read unless the line is within a quoted value.
+  const read = parseEnv(lines.map((line, at) => `${MARK}${at}=\n${line}`).join('\n'));
+  const isOwn = (line: string, at: number) => read[`${MARK}${at}`] !== undefined && !/^\s*(#|$)/.test(line);
+  const values = parseEnv(
+    lines.map((line, at) => (isOwn(line, at) ? line.replace(NAME, `${MARK}${at}`) : line)).join('\n'),
+  );
+  const found = new Map<string, number>();
+  return lines.flatMap((line, at) => {
+    if (!isOwn(line, at)) return [];
+    const [, name = ''] = NAME.exec(line) ?? [];
+    if (name === '') return [`line ${at + 1} is not read: it is no NAME=value and no comment`];
+    const before = found.get(name);
+    found.set(name, at);
+    if (before === undefined || values[`${MARK}${before}`] === values[`${MARK}${at}`]) return [];
+    return [`${name} has one value on line ${before + 1} and another one on line ${at + 1}; leave one of them out`];
   });
 }
 
 const MARK = 'GIVEN_HERE_';
+/** Of a variable, up to the equals sign. */
+const NAME = /^\s*(?:export\s+)?([^\s=#][^=]*?)\s*(?==)/;

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseEnv } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { readEnvFile } from '../../src/config/env-file.ts';
 import { SettingsError } from '../../src/config/settings.ts';
@@ -48,6 +49,24 @@ describe('a file of variables', () => {
     read('\uFEFFOWN_MODE=Enforce\n');
     expect(process.env.OWN_MODE).toBe('Enforce');
     expect(() => read(Buffer.from('\uFEFFOWN_MODE=Enforce\n', 'utf16le'))).toThrow('is no text in UTF-8');
+  });
+
+  it.each<[string, string]>([
+    ['a PEM', 'OWN_A="-----BEGIN KEY-----\nMIIE\n-----END KEY-----"\nOWN_B=b\n'],
+    ['quotes of three kinds', `OWN_A='one\ntwo'\nOWN_B="one\n\n#two"\nOWN_C=\`{\n "a": 1\n}\`\r\nOWN_D=d\n`],
+    ['comments and blank lines', '# OWN_A: no\n\n  \nOWN_A=1 # one\nOWN_B="x=y#z" # two\nOWN_C=\n'],
+    ['exported names and spaces', 'export OWN_A=1\n OWN_B = 2 \nOWN_C= "3"'],
+    ['a name of other letters', 'OWN_Ä=1\n'],
+    ['nothing', ''],
+  ])('with %s is read as Node reads it', (_what, text) => {
+    read(text);
+    const given = Object.entries(process.env).filter(([name]) => name.startsWith('OWN_'));
+    expect(Object.fromEntries(given)).toEqual(parseEnv(text));
+  });
+
+  it('of thousands of lines is read at once', () => {
+    read(Array.from({ length: 5000 }, (_, at) => `OWN_${at}=${at}`).join('\n'));
+    expect(process.env.OWN_4999).toBe('4999');
   });
 
   it('may repeat a value, and may have lines in quotes and comments that look like variables', () => {
