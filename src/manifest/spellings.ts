@@ -132,7 +132,7 @@ function endOfPlain(text: string, start: Start, work: Work): number {
       if (child.isEnd) end = Math.max(end, behind);
       if (child.child !== undefined) next.push({ tree: child, at: behind });
     };
-    for (const place of places) step(text, place, visit);
+    for (const place of places) step(text, place, { visit, work });
     work.left -= 1;
     places = next;
   }
@@ -148,7 +148,11 @@ function isOnlyItself(code: number): boolean {
 type Visit = (tree: Tree, at: number) => void;
 
 /** Visits where each way to read the next symbol leads. */
-function step(text: string, { tree, at }: Start, visit: Visit): void {
+function step(
+  text: string,
+  { tree, at }: Start,
+  { visit, work }: { readonly visit: Visit; readonly work: Work },
+): void {
   const take = (symbol: number, next: number) => {
     const child = childOf(tree, symbol);
     if (child !== undefined) visit(child, next);
@@ -168,7 +172,7 @@ function step(text: string, { tree, at }: Start, visit: Visit): void {
   if (code === AMPERSAND) readEntity(text, at, take);
   if (code !== BACKSLASH && code !== PERCENT && code !== AMPERSAND) return;
   for (let run = tree.child; run !== undefined; run = run.sibling) {
-    if (run.symbol < 0) readRun(text, { at, length: -run.symbol }, (next) => visit(run, next));
+    if (run.symbol < 0) readRun(text, { at, length: -run.symbol, work }, (next) => visit(run, next));
   }
 }
 
@@ -254,13 +258,20 @@ function readEntity(text: string, at: number, take: Take): void {
 const ENCODED_BACKSLASH = /%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];|\\{1,3}u005[cC]/y;
 
 /** A run of backslashes: up to four for each where a text was escaped twice, or each encoded. */
-function readRun(text: string, { at, length }: { at: number; length: number }, take: (next: number) => void): void {
+function readRun(
+  text: string,
+  { at, length, work }: { at: number; length: number; work: Work },
+  take: (next: number) => void,
+): void {
   for (let end = at; end < at + length * 4 && text.charCodeAt(end) === BACKSLASH; ) {
     end += 1;
     if (end >= at + length) take(end);
   }
   ENCODED_BACKSLASH.lastIndex = at;
-  for (let read = 0; read < length; read += 1) if (!ENCODED_BACKSLASH.test(text)) return;
+  for (let read = 0; read < length; read += 1) {
+    work.left -= 1;
+    if (work.left < 0 || !ENCODED_BACKSLASH.test(text)) return;
+  }
   take(ENCODED_BACKSLASH.lastIndex);
 }
 

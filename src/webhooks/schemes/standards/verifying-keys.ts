@@ -52,8 +52,8 @@ export function readVerifyingKeys(given: string, place: KeyPlace): readonly Veri
 /** Whether a text is a public key in any usual form: as a secret, everyone who knows it could sign. */
 export function isPublicKey(given: string): boolean {
   const text = unwrapped(given);
-  if (SSH.test(text) || text.startsWith('whpk_') || isPoint(text)) return true;
-  if (text.includes('-----BEGIN')) return !/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text);
+  if (SSH.test(text) || text.startsWith(WEBHOOK_PUBLIC_KEY) || isPoint(text)) return true;
+  if (PEM_LINE.test(text)) return !/PRIVATE KEY/i.test(text);
   const json = jsonIn(text);
   if (json !== undefined) {
     const keys = Array.isArray(json.keys) ? json.keys : [json];
@@ -65,28 +65,39 @@ export function isPublicKey(given: string): boolean {
 /** Of what anyone may know, and nobody can verify with as it is written. */
 function whyNoSecret(text: string): string | undefined {
   if (SSH.test(text)) return 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)';
-  if (/-BEGIN [A-Z ]*(?:KEY|CERTIFICATE)-/i.test(text)) return 'looks like PEM, but does not begin as PEM does';
-  if (/^https?:\/\//i.test(text)) return 'is a URL, which anyone may know; that of a key set belongs in webhookJwksUrl';
+  if (PEM_LINE.test(text)) return 'looks like PEM, but does not begin as PEM does';
+  if (URL_FORM.test(text)) return 'is a URL, which anyone may know; that of a key set belongs in webhookJwksUrl';
+  if (text.startsWith(WEBHOOK_PUBLIC_KEY))
+    return 'is a public key of Standard Webhooks; write it as PEM (BEGIN PUBLIC KEY)';
   return isPoint(text)
     ? 'is a point of a curve, as public keys have one; write it as PEM (BEGIN PUBLIC KEY)'
     : undefined;
 }
 
-/** Bytes of a point by its curve: with both coordinates, or with one behind a sign. */
-const POINT_BYTES = {
-  65: 'prime256v1',
-  97: 'secp384r1',
-  133: 'secp521r1',
-  33: 'prime256v1',
-  49: 'secp384r1',
-  67: 'secp521r1',
+const WEBHOOK_PUBLIC_KEY = 'whpk_';
+/** In capitals as it is, else behind a hyphen or a dash: words of a secret may be the same. */
+const PEM_LINE = /(?:BEGIN|END) [A-Z0-9 ]*(?:KEY|CERTIFICATE)|[-–—] ?(?:begin|end) [a-z0-9 ]*(?:key|certificate)/;
+const URL_FORM = /^<?https?(?::|%3A)|^\/\/[\w-]+\.[\w.-]+\//i;
+
+/** Curves of points by the bytes of both coordinates. */
+const CURVES: Readonly<Record<number, readonly string[]>> = {
+  64: ['prime256v1', 'secp256k1'],
+  96: ['secp384r1'],
+  132: ['secp521r1'],
 };
 
-/** Whether a text is the hex of a public key of ECDSA without its frame. */
+/**
+ * Whether a text is a public key of ECDSA without its frame: both coordinates, with the byte before them or without. That
+ * random bytes are a point does not happen; one coordinate alone is any secret.
+ */
 function isPoint(text: string): boolean {
-  const bytes = decodeExactly(text, 'hex');
-  const curve = POINT_BYTES[(bytes?.byteLength ?? 0) as keyof typeof POINT_BYTES];
-  return bytes !== undefined && curve !== undefined && orUndefined(() => ECDH.convertKey(bytes, curve)) !== undefined;
+  return (['hex', 'base64', 'base64url'] as const).some((encoding) => {
+    const bytes = decodeExactly(text, encoding);
+    if (bytes === undefined) return false;
+    const point = bytes.byteLength % 2 === 1 ? bytes : Buffer.concat([Buffer.of(4), bytes]);
+    const curves = point[0] === 4 ? (CURVES[point.byteLength - 1] ?? []) : [];
+    return curves.some((curve) => orUndefined(() => ECDH.convertKey(point, curve)) !== undefined);
+  });
 }
 
 function jsonIn(text: string): JsonObject | undefined {
@@ -94,7 +105,7 @@ function jsonIn(text: string): JsonObject | undefined {
   return isObject(json) ? json : undefined;
 }
 
-const SSH = /^(?:ssh-|ecdsa-sha2-|AAAA[BC]3NzaC1|AAAAE2VjZHNhLXNoYTIt|---- BEGIN SSH2)/;
+const SSH = /^(?:(?:sk-)?ssh-|(?:sk-)?ecdsa-sha2-|AAAA[BC]3NzaC1|AAAAE2VjZHNhLXNoYTIt|---- BEGIN SSH2)/;
 
 /** Layers that a text of variables may have: quotation marks, a list of one, line breaks as two characters, base64 or hex. */
 function unwrapped(text: string, layers = 4): string {

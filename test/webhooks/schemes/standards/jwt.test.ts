@@ -1,4 +1,4 @@
-import { createHash, createHmac, ECDH, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { createHash, createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createGuardedGet } from '../../../../src/flows/handlers/guarded-get.ts';
 import type { WebhookInputs } from '../../../../src/manifest/webhook-inputs.ts';
@@ -8,6 +8,7 @@ import type { SignatureSettings } from '../../../../src/webhooks/gates/signature
 import { createSchemeRegistry, resolveScheme } from '../../../../src/webhooks/schemes/resolve.ts';
 import { createKeySets } from '../../../../src/webhooks/schemes/standards/key-sets.ts';
 import { signByStandard } from '../../../../src/webhooks/schemes/standards/sign.ts';
+import { chanceOf } from '../../../chance.ts';
 import { deliveryOf, judge, NOW, settingsOf } from '../fixtures.ts';
 
 const SECRET = 'a secret of more than thirty-two bytes';
@@ -222,7 +223,19 @@ describe('a JSON Web Token', () => {
 });
 
 const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' });
-const compressed = (point: Buffer) => ECDH.convertKey(point, 'prime256v1', undefined, 'hex', 'compressed').toString();
+
+it('is not refused as a public key: secrets of any length at random, and words', async () => {
+  const random = chanceOf('secrets');
+  const bytes = (length: number) => Buffer.from(Array.from({ length }, () => random.below(256)));
+  const secrets = Array.from({ length: 400 }, (_, at) => bytes(32 + (at % 110))).flatMap((secret) => [
+    secret.toString('hex'),
+    secret.toString('base64'),
+    secret.toString('base64url'),
+  ]);
+  for (const key of [...secrets, 'the weekend of a monkey and its key', '//a+b/c//d+e/f0123456789012345678901']) {
+    expect(await outcome(hs256(CLAIMS, key), { key })).toBe('current');
+  }
+});
 
 describe('a public key', () => {
   const forms: [string, string][] = [
@@ -277,7 +290,13 @@ describe('a public key', () => {
     ['PEM with four hyphens', pem(rsa.publicKey).replaceAll('-----', '----'), 'looks like PEM'],
     ['the URL of a key set', 'https://issuer.example/jwks.json', 'is a URL, which anyone may know'],
     ['a point', spki(p256.publicKey).subarray(-65).toString('hex'), 'is a point of a curve'],
-    ['a point of one coordinate', compressed(spki(p256.publicKey).subarray(-65)), 'is a point of a curve'],
+    ['a point in base64', spki(p256.publicKey).subarray(-65).toString('base64'), 'is a point of a curve'],
+    ['its coordinates in base64url', spki(p256.publicKey).subarray(-64).toString('base64url'), 'is a point of a curve'],
+    ['PEM without its first line', pem(rsa.publicKey).split('\n').slice(1).join('\n'), 'looks like PEM'],
+    ['PEM with dashes', pem(rsa.publicKey).replaceAll('-----', '—'), 'looks like PEM'],
+    ['PEM in small letters', pem(rsa.publicKey).toLowerCase(), 'looks like PEM'],
+    ['a key of Standard Webhooks', `whpk_${Buffer.alloc(32, 7).toString('base64')}`, 'is a public key of Standard'],
+    ['the host of a key set', '//issuer.example/jwks.json', 'is a URL'],
     ['a certificate', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----', 'is a certificate'],
     ['PEM that is cut', pem(rsa.publicKey).slice(0, 100), 'is PEM, but no public key'],
     ['a short RSA key', pem(generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey), 'RSA key of 1024 bits'],
