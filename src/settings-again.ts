@@ -9,15 +9,20 @@ export function noteCredentials({ store, clock }: Parts, logins: DashboardServic
   return logins?.note() ?? store.noteCredentials({ credentials: [], now: clock.ledger() });
 }
 
-/** Removed credentials are revoked at once. A mistake leaves the former credentials and targets of alerts in force. */
+/**
+ * Removed credentials are revoked at once. A mistake leaves the former credentials and targets of alerts in force; yields a
+ * line for each, which holds no secret.
+ */
 export function readSettingsAgain(
   { options, logger }: Parts,
   { logins, onSettings }: Pick<DashboardServices, 'logins'> & { readonly onSettings: (settings: Settings) => void },
-): void {
+): readonly string[] {
+  const told: string[] = [];
   try {
     options.readVariables?.();
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
+    told.push(...error.lines);
     logger.error({ lines: error.lines }, 'the variables could not be read again; they stay as they were');
   }
   try {
@@ -26,7 +31,7 @@ export function readSettingsAgain(
     const settings = readSettings(environment, options.settings);
     onSettings(settings);
     // A dashboard without credentials stays as it is: its routes ask for none.
-    if (logins === undefined) return;
+    if (logins === undefined) return told;
     const credentials = credentialsOf(settings);
     logins.credentials.replace(credentials);
     logins.note().catch((error: unknown) => {
@@ -41,9 +46,11 @@ export function readSettingsAgain(
     );
   } catch (error) {
     const lines = error instanceof SettingsError ? error.lines : undefined;
+    told.push(...(lines ?? ['the settings could not be read again']));
     logger.error(
       { err: error, lines },
       'the settings could not be read again; the former credentials and targets of alerts stay in force',
     );
   }
+  return told;
 }

@@ -261,7 +261,9 @@ const MIN_SECRET_BYTES = { dashboardPassword: 12, dashboardToken: 16, storeKey: 
 function settingOfProxy({ publicUrl, trustedProxies, forwardedHeaderDepth }: Settings): SettingName | undefined {
   if (trustedProxies.length > 0) return 'trustedProxies';
   if (forwardedHeaderDepth > 0) return 'forwardedHeaderDepth';
-  return publicUrl === undefined || isLoopbackHost(new URL(publicUrl).hostname) ? undefined : 'publicUrl';
+  return publicUrl === undefined || isLoopbackHost(new URL(publicUrl).hostname.replace(/^\[|\]$/g, ''))
+    ? undefined
+    : 'publicUrl';
 }
 
 /** One line for each setting that is accepted but protects nothing, or less than it seems to. */

@@ -41,8 +41,8 @@ export interface Deployment {
    * others did to them; yields whether that changed nothing here.
    */
   confirm(name: string): Promise<boolean>;
-  /** Calls back before each reload that is no plan, to read again what manifests refer to. */
-  onReload(readAgain: () => void): void;
+  /** Calls back before each reload that is no plan, to read again what manifests refer to; yields a line for each mistake in it. */
+  onReload(readAgain: () => readonly string[]): void;
   /** Calls back after each refresh of a flow; the refresh waits. */
   onRefreshed(follow: (flowId: string) => Promise<void>): void;
   /**
@@ -170,7 +170,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
   const followers: ((flowId: string) => Promise<void>)[] = [];
   const listeners: ((outcomes: readonly ToldDeploy[]) => Promise<void>)[] = [];
   const untold: ToldDeploy[] = [];
-  let readAgain = () => {};
+  let readAgain = (): readonly string[] => [];
   const deployer = createDeployer({
     ...services,
     rules,
@@ -184,12 +184,13 @@ export function createDeployment(services: DeploymentServices): Deployment {
   // A folder that was read earlier must not be deployed later.
   const reloads = serially();
   const reload = (options: ReloadOptions = {}) =>
-    reloads.run(() => {
-      if (options.isPlan !== true) readAgain();
-      return reloadFolder(
+    reloads.run(async () => {
+      const lines = options.isPlan === true ? [] : readAgain();
+      const reloaded = await reloadFolder(
         { ...options, allow: [...allowed, ...(options.allow ?? [])] },
         { ...services, isStrict: services.failsWhenRefused === true, deployer },
       );
+      return { ...reloaded, warnings: [...lines.map((line) => `error ${line}`), ...reloaded.warnings] };
     });
   const reloadAndLog = async () => {
     try {

@@ -5,7 +5,7 @@ import { BUDGET_STEPS, BudgetError } from '../expressions/budget.ts';
 import { parseBody } from '../expressions/trigger-body.ts';
 import type { Declared } from '../model/content.ts';
 import { isJsonObject, type Json, type JsonObject } from '../model/json.ts';
-import { readJson } from './json-text.ts';
+import { repeatedIn } from './json-text.ts';
 import { metered, SchemaMeter, sizeOfSchema, textOfMeaning } from './metered-schema.ts';
 
 /**
@@ -49,15 +49,17 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
 
 /** As `compileBodySchema`, of a file's text. */
 export function parseBodySchema(text: string): BodySchema | { readonly error: string } {
-  const { value, problems } = readJson(text);
-  const schema = value as Json | undefined;
-  if (schema === undefined || !isJsonObject(schema)) {
-    return { error: 'refers to a file that does not contain a JSON object' };
+  let schema: Json = null;
+  try {
+    schema = JSON.parse(text);
+  } catch {
+    // The message of the parser quotes the file.
   }
-  const [problem] = problems;
-  return problem === undefined
+  if (!isJsonObject(schema)) return { error: 'refers to a file that does not contain a JSON object' };
+  const [twice] = repeatedIn(text);
+  return twice === undefined
     ? compileBodySchema(schema)
-    : { error: `refers to a file in which ${problem.path} ${problem.message}` };
+    : { error: `refers to a file in which ${twice.path} ${twice.message}` };
 }
 
 /** One text for schemas that let the same bodies pass: the order of keys, and what only people read, do not count. */

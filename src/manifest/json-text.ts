@@ -45,16 +45,19 @@ export function readJsonFile(
   name: string,
   readSecret: SecretReader,
 ): { readonly value: unknown } | { readonly lines: readonly string[] } {
-  if (/^\s*[[{"]/.test(name)) return { lines: ['is what a file would hold; write its path'] };
+  if (/[[\]{}"\n]/.test(name)) return { lines: ['is what a file would hold; write its path'] };
   const file = readSecret(`file:${name}`);
   const isPath = /^(?:\.{0,2}[/\\]|[a-z]:[/\\])|\.json$/i.test(name);
   const shown = isPath ? `the file ${name}` : 'the file';
-  if ('error' in file) return { lines: [file.error.replace(`the file ${name}`, shown).replace(name, shown)] };
+  if ('error' in file) return { lines: [isPath ? file.error : `the file ${file.error.split(name).at(-1)?.trim()}`] };
   const { value, problems } = readJson(file.value);
   if (value === undefined) return { lines: [`${shown} is not JSON`] };
   if (problems.length === 0) return { value };
   return { lines: problems.map(({ path, message }) => `${path} ${message} in ${shown}`) };
 }
+
+/** Keys that an object of a JSON text has twice, of which the last counts. */
+export const repeatedIn = (text: string): readonly Problem[] => inspect(text).repeated;
 
 /** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */
 export function guessJson(text: string): unknown {
@@ -76,6 +79,7 @@ function noJson(message: string): JsonText {
 function inspect(text: string) {
   const syntaxErrors: Problem[] = [];
   const ambiguities: Problem[] = [];
+  const repeated: Problem[] = [];
   const keysOfOpenObjects: Set<string>[] = [];
   /** Comments, and commas behind the last of several. */
   const lenient: { readonly offset: number; readonly length: number }[] = [];
@@ -125,8 +129,11 @@ function inspect(text: string) {
         },
         onObjectProperty: (...[key, , , line, , pathOfObject]) => {
           const keys = keysOfOpenObjects.at(-1);
-          if (keys?.has(key))
-            ambiguities.push(errorAt([...pathOfObject(), key], `is given twice, again on line ${line + 1}`));
+          if (keys?.has(key)) {
+            const twice = errorAt([...pathOfObject(), key], `is given twice, again on line ${line + 1}`);
+            ambiguities.push(twice);
+            repeated.push(twice);
+          }
           keys?.add(key);
         },
       },
@@ -137,7 +144,7 @@ function inspect(text: string) {
     if (!(error instanceof RangeError)) throw error;
     deepest = Number.POSITIVE_INFINITY;
   }
-  return { syntaxErrors, ambiguities, deepest, lenient };
+  return { syntaxErrors, ambiguities, repeated, deepest, lenient };
 }
 
 /** `CommaExpected` reads "comma expected". */

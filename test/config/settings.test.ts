@@ -289,6 +289,7 @@ describe('a start warns', () => {
     expect(warnings(setting)).toContainEqual(told);
     expect(warnings({ ...setting, ...TOKEN })).not.toContainEqual(told);
     expect(warnings({ ...setting, SLUICE_DASHBOARD_AUTH: 'none' })).not.toContainEqual(told);
-    expect(warnings({ SLUICE_PUBLIC_URL: 'http://localhost:3000' })).toEqual([]);
+    for (const url of ['http://localhost:3000', 'http://[::1]:3000'])
+      expect(warnings({ SLUICE_PUBLIC_URL: url })).toEqual([]);
   });
 });

@@ -44,6 +44,11 @@ describe('a file of tokens', () => {
 
   it.each([
     ['the list itself', JSON.stringify([ONCALL]), 'SLUICE_TOKENS: is what a file would hold; write its path'],
+    [
+      'the list behind a comment',
+      `// x\n${JSON.stringify([ONCALL])}`,
+      'SLUICE_TOKENS: is what a file would hold; write its path',
+    ],
     ['a token', ONCALL.token, 'SLUICE_TOKENS: the file cannot be read: ENOENT'],
   ])('is not quoted where it is %s instead of a path', (_what, given, line) => {
     expect(linesOf(() => readSettings({ SLUICE_TOKENS: given }))).toEqual([line]);

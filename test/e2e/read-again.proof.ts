@@ -109,7 +109,9 @@ describe('.env', () => {
     expect(await reload()).toBe(200);
     expect(await deliver('of the environment')).toBe(200);
     await rm(inFolder('.env'));
-    expect(await reload()).toBe(200);
+    const response = await fetch(`${service.url}/flows/api/flows/reload`, { method: 'POST' });
+    const { warnings } = (await response.json()) as { warnings: string[] };
+    expect(warnings).toContainEqual(expect.stringContaining('error .env: cannot be read: ENOENT'));
     expect(await deliver('of the environment')).toBe(200);
     await written(service, 'the variables could not be read again; they stay as they were');
   });

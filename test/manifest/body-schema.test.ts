@@ -129,6 +129,13 @@ describe('a schema of bodies', () => {
     });
   });
 
+  it('of a file may bound a number that no double is, and may be deep', () => {
+    const bounded = parseBodySchema('{"properties":{"id":{"type":"integer","maximum":9223372036854775807}}}');
+    expect(bounded).toMatchObject({ text: expect.any(String) });
+    const deep = (levels: number): object => (levels === 0 ? {} : { items: deep(levels - 1) });
+    expect(parseBodySchema(JSON.stringify(deep(120)))).toMatchObject({ text: expect.any(String) });
+  });
+
   const TWO_WAYS = {
     anyOf: [
       { items: { $ref: '#' }, minItems: 1 },

@@ -81,7 +81,11 @@ const reloadSchema = z
         }),
       )
       .describe('Manifests that cannot be read. Their flows go on as they were deployed.'),
-    warnings: z.array(z.string()).describe('Issues of manifests, and flows whose manifest was removed.'),
+    warnings: z
+      .array(z.string())
+      .describe(
+        'Issues of manifests, flows whose manifest was removed, and mistakes in settings that were read again.',
+      ),
   })
   .meta({ id: 'Reload' });
 

@@ -165,7 +165,10 @@ export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): 
 export function registrationOf({ verifiers, specs }: SchemeRegistry, name: string): Json {
   if (verifiers.has(keyOf(name))) return 'verifier';
   const spec = specs.get(keyOf(name))?.spec;
-  return spec === undefined ? null : JSON.parse(JSON.stringify(spec));
+  // Names of headers have no case.
+  const inLowerCase = (key: string, value: unknown) =>
+    key === 'headerName' && typeof value === 'string' ? value.toLowerCase() : value;
+  return spec === undefined ? null : JSON.parse(JSON.stringify(spec, inLowerCase));
 }
 
 /** Every scheme that a trigger may name, once. */
