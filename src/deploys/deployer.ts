@@ -15,6 +15,7 @@ import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
   claimsOf,
   openRevision,
+  type Restored,
   refreshFlow,
   reopenFlows,
   restoreFlows,
@@ -38,10 +39,7 @@ export interface Deployer {
    * revisions, with what those lack. `count` is how many there are. Drafts are not deployed; secrets that are written out in
    * them may be those of stored revisions.
    */
-  restore(
-    flows: readonly LoadedFlow[],
-    drafts?: readonly LoadedFlow[],
-  ): Promise<{ problems: readonly StoredProblem[]; count: number }>;
+  restore(flows: readonly LoadedFlow[], drafts?: readonly LoadedFlow[]): Promise<Omit<Restored, 'outcomes'>>;
   /**
    * Reads what the revisions in force of the other flows need once more: secrets of the process may have changed. Yields a
    * line for each problem.

@@ -220,10 +220,14 @@ export function createDeployment(services: DeploymentServices): Deployment {
     watch: () => watchReads(folder, () => void reloadAndLog(), logger),
     async start({ flows, unreadable }) {
       await useFolder({ flows, unreadable }, services);
-      const { refused, warnings } = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
-      const lines = refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
-      if (lines.length > 0 && services.failsWhenRefused === true) throw new DeploysRefusedError(lines);
-      return [...lines, ...warnings];
+      const started = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
+      const lines = started.refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
+      if (lines.length > 0 && services.failsWhenRefused === true) {
+        // The next start tells it again: nobody has heard of it yet.
+        for (const needs of started.replaced) await services.store.renewNeeds(needs);
+        throw new DeploysRefusedError(lines);
+      }
+      return [...lines, ...started.warnings];
     },
     delete: (flowId) =>
       reloads.run(async () => {
@@ -336,7 +340,7 @@ async function startFrom(
 ) {
   const { catalog } = services;
   const drafts = unreadable.flatMap(({ draft }) => draft ?? []);
-  const { problems: warnings, count } = await deployer.restore(flows, drafts);
+  const { problems: warnings, replaced, count } = await deployer.restore(flows, drafts);
   // Of a new database everything is new, and a start says of each trigger what it lets in.
   const options = { allow, isWholeFolder: true, source: 'folder', actor: ITSELF, isFirst: count === 0 } as const;
   const outcomes = await deployer.deploy(flows, { ...options, unreadable: idsOf(unreadable) });
@@ -352,7 +356,7 @@ async function startFrom(
       `error ${whatUnreadable(manifest, manifest.flowId === undefined ? undefined : catalog.find(manifest.flowId))}`,
   );
   const lines = [...told, ...warningsOf(outcomes), ...orphansOf({ flows, unreadable }, catalog)];
-  return { refused, warnings: [...lines, ...warnings.filter(isServed).map(({ message }) => message)] };
+  return { refused, replaced, warnings: [...lines, ...warnings.filter(isServed).map(({ message }) => message)] };
 }
 
 async function reloadFolder(

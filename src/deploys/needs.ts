@@ -89,8 +89,6 @@ interface NeedsServices {
 
 export function createNeedsReader({ keys, rules, gates, settings }: NeedsServices): NeedsReader {
   const { isSigned } = gates;
-  const judgesIn = ({ webhooks }: LoadedFlow) =>
-    Object.fromEntries(webhooks.map((trigger) => [trigger.triggerKey, judgesOf(trigger, gates)]));
   const literals = ({ source, manifest }: Pick<LoadedFlow, 'source' | 'manifest'>) =>
     literalsOf(manifest, (stepType) => rules[source].handlers.get(stepType)?.secretInputs ?? []);
 
@@ -135,7 +133,7 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
         digests: Object.fromEntries(digests),
         signed: flow.webhooks.filter(isSigned).map(({ triggerKey }) => triggerKey),
         settings,
-        judges: judgesIn(flow),
+        judges: judgesIn(flow, gates),
       };
     },
     async open({ flowId, needs }, offered) {
@@ -174,10 +172,16 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
     formerJudges({ needs }, flow) {
       if (needs === null) return undefined;
       const { judges = {} } = needs;
-      const isSame = Object.entries(judgesIn(flow)).every(([key, now]) => isDeepStrictEqual(judges[key] ?? now, now));
+      const isSame = Object.entries(judgesIn(flow, gates)).every(
+        ([key, now]) => !Object.hasOwn(judges, key) || isDeepStrictEqual(judges[key], now),
+      );
       return isSame && isDeepStrictEqual(needs.settings, settings) ? undefined : needs;
     },
   };
+}
+
+function judgesIn({ webhooks }: LoadedFlow, gates: NeedsServices['gates']): NonNullable<RevisionNeeds['judges']> {
+  return Object.fromEntries(webhooks.map((trigger) => [trigger.triggerKey, judgesOf(trigger, gates)]));
 }
 
 /** Values of the references that decide who gets in, as they are now, and where each is named first. */

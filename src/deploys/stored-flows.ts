@@ -34,13 +34,17 @@ export interface StoredProblem {
   readonly message: string;
 }
 
-interface Restored {
+export interface Restored {
   /** A line for each problem. */
   readonly problems: readonly StoredProblem[];
   /** Of flows into which others get than when they were last put in force: by other settings, or other values of secrets. */
   readonly outcomes: readonly DeployOutcome[];
+  /** Needs that others were stored for: to be put back where the start fails before the outcomes are kept. */
+  readonly replaced: readonly Renewal[];
   readonly count: number;
 }
+
+type Renewal = Parameters<Store['renewNeeds']>[0];
 
 /**
  * Activates the deployed revisions: the given manifest if it is the same, or else the stored revision, so that a flow
@@ -76,7 +80,10 @@ export async function restoreFlows(
   }
   for (const flow of restored) catalog.put(flow);
   for (const { renewal } of stale) if (renewal !== undefined) await store.renewNeeds(renewal);
-  return { problems, outcomes: stale.flatMap(({ outcome }) => outcome ?? []), count: deployed.length };
+  const replaced = stale.flatMap(({ renewal, former, outcome }) =>
+    renewal === undefined || former === null || outcome === undefined ? [] : [{ ...renewal, needs: former }],
+  );
+  return { problems, outcomes: stale.flatMap(({ outcome }) => outcome ?? []), replaced, count: deployed.length };
 }
 
 /**
@@ -86,7 +93,7 @@ export async function restoreFlows(
 export async function reopenFlows(
   { besides, offered }: { readonly besides: ReadonlySet<string>; readonly offered: Offered },
   services: StoredServices,
-): Promise<Omit<Restored, 'count'>> {
+): Promise<Omit<Restored, 'count' | 'replaced'>> {
   const { store, catalog, onDeployed } = services;
   const problems: StoredProblem[] = [];
   const outcomes: DeployOutcome[] = [];
@@ -125,7 +132,8 @@ export async function openRevision(
 /** A revision whose needs are others than those that are stored. */
 interface Stale {
   /** Absent where this process lacks something of the revision: what is stored may be all that is left of it. */
-  readonly renewal: Parameters<Store['renewNeeds']>[0] | undefined;
+  readonly renewal: Renewal | undefined;
+  readonly former: RevisionRecord['needs'];
   /** Absent where there is nothing to tell. */
   readonly outcome?: DeployOutcome;
 }
@@ -136,8 +144,9 @@ async function staleNeeds(
   { needs, gates, settings }: StoredServices,
 ): Promise<Stale | undefined> {
   const { changed } = await needs.compare(revision, loaded);
-  const former = needs.formerJudges(revision, loaded);
-  if (changed.size === 0 && former === undefined) return undefined;
+  const judges = needs.formerJudges(revision, loaded);
+  if (changed.size === 0 && judges === undefined) return undefined;
+  const former = revision.needs;
   const { id, name, version } = record;
   const isWhole = loaded.lost === undefined && loaded.unreadable === undefined && (loaded.unserved ?? []).length === 0;
   const renewal = isWhole ? { flowId: id, revision: record.revision, needs: await needs.needsOf(loaded) } : undefined;
@@ -147,10 +156,10 @@ async function staleNeeds(
     after: loaded,
     known: new Map(),
     gates: now,
-    gatesBefore: former === undefined ? now : gatesUnder(former, now),
+    gatesBefore: judges === undefined ? now : gatesUnder(judges, now),
   });
   const findings = withAccess(secretFindings(changed), change);
-  if (findings.length === 0 && change.access !== 'wider') return { renewal };
+  if (findings.length === 0 && change.access !== 'wider') return { renewal, former };
   const { access, routes } = change;
   const about = {
     flowId: id,
@@ -161,7 +170,7 @@ async function staleNeeds(
     refusal: null,
     runsInFlight: 0,
   } as const;
-  return { renewal, outcome: { ...about, revision: record.revision, access, routes, findings } };
+  return { renewal, former, outcome: { ...about, revision: record.revision, access, routes, findings } };
 }
 
 /** Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */

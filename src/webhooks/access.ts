@@ -82,7 +82,8 @@ export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, jud
   if (mistakes.length > 0) return { ...CLOSED, mode };
   const limit = limitOf(inputs, settings);
   const schema = bodySchema === undefined || 'error' in bodySchema ? null : meaningOf(bodySchema.text);
-  const { gates: operators, scheme: registration } = judges?.[triggerKey] ?? judgesOf(trigger, preparer);
+  const own = judges !== undefined && Object.hasOwn(judges, triggerKey) ? judges[triggerKey] : undefined;
+  const { gates: operators, scheme: registration } = own ?? judgesOf(trigger, preparer);
   const signature = signatureRule(trigger, settings);
   const { trustedProxies = [], forwardedHeaderDepth = 0 } = settings;
   return {

@@ -279,6 +279,18 @@ describe('what the operator registers, by which others get in than at the last s
     expect(await activities(await start({}, { environment, ...more }), 'widenAccess')).toHaveLength(1);
   });
 
+  it('is told at the next start too where a refused deploy ends this one', async () => {
+    await write(manifest({ webhookHmacKey: 'env:KEY' }));
+    const environment = { KEY: GITHUB_SECRET };
+    await start({}, { environment, extensions: { gates: [office] } });
+    await write(manifest({ webhookHmacKey: 'env:KEY', webhookEnforcementMode: 'Off' }));
+    await expect(start({ refusedDeploys: 'fail' }, { environment })).rejects.toThrow('refused push');
+    await write(manifest({ webhookHmacKey: 'env:KEY' }));
+    for (let starts = 0; starts < 2; starts += 1) {
+      expect(await activities(await start({}, { environment }), 'widenAccess')).toHaveLength(1);
+    }
+  });
+
   it('another public URL is told where signatures are made of it, and its user is stored nowhere', async () => {
     await write(manifest({ webhookHmacKey: 'env:KEY', ...square }));
     const environment = { KEY: GITHUB_SECRET };
