@@ -42,7 +42,7 @@ export async function loadConfigModule(
 function usualFile(folder: string): string | undefined {
   const files = NAMES.map((name) => resolve(folder, name)).filter(existsSync);
   const [file, other] = files;
-  // What the second says, such as a mode or a gate, would not count without a word.
+  // The settings and gates of the second would be ignored silently.
   if (other !== undefined)
     throw new SettingsError([`${files.join(', ')}: only one may be there; SLUICE_CONFIG names one`]);
   return file;

@@ -47,7 +47,7 @@ function variablesIn(file: string): Readonly<Record<string, string | undefined>>
   } catch (error) {
     throw new SettingsError([`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
   }
-  if (/[\0\uFFFD]/.test(text)) throw new SettingsError([`${file}: is no text in UTF-8`]);
+  if (/[\0\uFFFD]/.test(text)) throw new SettingsError([`${file}: is not UTF-8 text`]);
   const mistakes = mistakesIn(text);
   if (mistakes.length > 0) throw new SettingsError(mistakes.map((mistake) => `${file}: ${mistake}`));
   return parseEnv(text);

@@ -296,8 +296,8 @@ export function settingsWarnings(settings: Settings): string[] {
   if (proxy !== undefined && !hasCredentials(settings) && settings.dashboardAuth === undefined) {
     tell(
       proxy,
-      'says that a proxy is in front, and the dashboard has no credentials: whoever the proxy lets in without a header of ' +
-        'its own, as nginx does since 1.29.7, may do everything; set SLUICE_DASHBOARD_TOKEN',
+      'means that a proxy is in front, but the dashboard has no credentials: a proxy that adds no header, such as nginx ' +
+        'since 1.29.7, lets everyone in with full access; set SLUICE_DASHBOARD_TOKEN',
     );
   }
   if (familiesCovered(settings.trustedProxies).length > 0) {

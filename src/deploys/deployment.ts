@@ -41,7 +41,7 @@ export interface Deployment {
    * others did to them; yields whether that changed nothing here.
    */
   confirm(name: string): Promise<boolean>;
-  /** Calls back before each reload that is no plan, to read again what manifests refer to; yields a line for each mistake in it. */
+  /** Calls back before each reload, except for a plan, to read again what manifests refer to. Returns a line for each mistake. */
   onReload(readAgain: () => readonly string[]): void;
   /** Calls back after each refresh of a flow; the refresh waits. */
   onRefreshed(follow: (flowId: string) => Promise<void>): void;
@@ -223,7 +223,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       const started = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
       const lines = started.refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) {
-        // The next start tells it again: nobody has heard of it yet.
+        // Nothing is recorded yet of what lets others in: the next start has to find it again.
         for (const needs of started.replaced) await services.store.renewNeeds(needs);
         throw new DeploysRefusedError(lines);
       }

@@ -59,7 +59,7 @@ export async function restoreFlows(
   const manifests = new Map(flows.map((flow) => [flow.manifest.id, flow]));
   const problems: StoredProblem[] = [];
   const restored: Pick<DeployedFlow, 'record' | 'loaded'>[] = [];
-  const stale: Stale[] = [];
+  const stale: (Stale & { readonly former: RevisionRecord['needs'] })[] = [];
   const taken = new Map<string, boolean>();
   for (const { flow: record, revision } of deployed.sort(byClaim)) {
     const manifest = manifests.get(record.id);
@@ -76,7 +76,7 @@ export async function restoreFlows(
     for (const [name, isShared] of claimsOf(loaded)) taken.set(name, isShared);
     problems.push(...lines.map((message) => ({ flowId: record.id, message: `warning ${message}` })));
     const found = await staleNeeds({ record, revision, loaded: flow }, services);
-    if (found !== undefined) stale.push(found);
+    if (found !== undefined) stale.push({ ...found, former: revision.needs });
   }
   for (const flow of restored) catalog.put(flow);
   for (const { renewal } of stale) if (renewal !== undefined) await store.renewNeeds(renewal);
@@ -133,7 +133,6 @@ export async function openRevision(
 interface Stale {
   /** Absent where this process lacks something of the revision: what is stored may be all that is left of it. */
   readonly renewal: Renewal | undefined;
-  readonly former: RevisionRecord['needs'];
   /** Absent where there is nothing to tell. */
   readonly outcome?: DeployOutcome;
 }
@@ -146,7 +145,6 @@ async function staleNeeds(
   const { changed } = await needs.compare(revision, loaded);
   const judges = needs.formerJudges(revision, loaded);
   if (changed.size === 0 && judges === undefined) return undefined;
-  const former = revision.needs;
   const { id, name, version } = record;
   const isWhole = loaded.lost === undefined && loaded.unreadable === undefined && (loaded.unserved ?? []).length === 0;
   const renewal = isWhole ? { flowId: id, revision: record.revision, needs: await needs.needsOf(loaded) } : undefined;
@@ -159,7 +157,7 @@ async function staleNeeds(
     gatesBefore: judges === undefined ? now : gatesUnder(judges, now),
   });
   const findings = withAccess(secretFindings(changed), change);
-  if (findings.length === 0 && change.access !== 'wider') return { renewal, former };
+  if (findings.length === 0 && change.access !== 'wider') return { renewal };
   const { access, routes } = change;
   const about = {
     flowId: id,
@@ -170,7 +168,7 @@ async function staleNeeds(
     refusal: null,
     runsInFlight: 0,
   } as const;
-  return { renewal, former, outcome: { ...about, revision: record.revision, access, routes, findings } };
+  return { renewal, outcome: { ...about, revision: record.revision, access, routes, findings } };
 }
 
 /** Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */

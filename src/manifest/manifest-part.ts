@@ -3,7 +3,7 @@ import type { Finding } from '../model/finding.ts';
 import type { RunnableManifest } from '../model/manifest.ts';
 
 /**
- * What a feature adds to a manifest, beside its triggers and steps: without the feature a manifest with such a field is
+ * The fields that a feature adds to a manifest, besides triggers and steps. Without the feature, a manifest with one of them is
  * refused. `features/manifest.ts` lists the parts.
  */
 export interface ManifestPart {

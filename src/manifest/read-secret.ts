@@ -135,7 +135,7 @@ export function allowsEverything(entries: readonly string[]): boolean {
 /** The service's own settings: the store key and what opens the dashboard are among them. */
 const isOwn = (name: string) => name.toUpperCase().startsWith('SLUICE_');
 
-/** Wildcards stand for no setting of the service: whoever may deploy could take its place. */
+/** Wildcards never match the service's own settings: otherwise whoever may deploy could read the store key. */
 function matcherOf(name: string): (variable: string) => boolean {
   const glob = globOf(name);
   return (variable) => variable === name || (!isOwn(variable) && glob.test(variable));

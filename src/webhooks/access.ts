@@ -55,7 +55,7 @@ interface OperatorGates {
 }
 
 /** What triggers are prepared with. */
-export interface JudgedWith {
+interface JudgedWith {
   readonly preparer: GatePreparer;
   /** The mode of those that set none. */
   readonly defaultMode: EnforcementMode;

@@ -48,7 +48,7 @@ describe('a file of variables', () => {
   it('may begin with a byte order mark, and is refused in UTF-16', () => {
     read('\uFEFFOWN_MODE=Enforce\n');
     expect(process.env.OWN_MODE).toBe('Enforce');
-    expect(() => read(Buffer.from('\uFEFFOWN_MODE=Enforce\n', 'utf16le'))).toThrow('is no text in UTF-8');
+    expect(() => read(Buffer.from('\uFEFFOWN_MODE=Enforce\n', 'utf16le'))).toThrow('is not UTF-8 text');
   });
 
   it.each<[string, string]>([

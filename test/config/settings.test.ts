@@ -284,7 +284,7 @@ describe('a start warns', () => {
   ])('of %j without credentials: a proxy may look like a local client', (setting) => {
     const [name = ''] = Object.keys(setting);
     const told = expect.stringMatching(
-      `^warning ${name}: says that a proxy is in front, and the dashboard has no cred`,
+      `^warning ${name}: means that a proxy is in front, but the dashboard has no cred`,
     );
     expect(warnings(setting)).toContainEqual(told);
     expect(warnings({ ...setting, ...TOKEN })).not.toContainEqual(told);

@@ -62,7 +62,7 @@ export function isPublicKey(given: string): boolean {
   return derIn(text)?.type === 'public';
 }
 
-/** Of what anyone may know, and nobody can verify with as it is written. */
+/** Why a text cannot be a secret: anyone may know it. Undefined for what may be one. */
 function whyNoSecret(text: string): string | undefined {
   if (SSH.test(text)) return 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)';
   if (PEM_LINE.test(text)) return 'looks like PEM, but does not begin as PEM does';
