@@ -201,9 +201,9 @@ async function acceptShared(
     const leased = members.map((member) => ({ ...member, lease: reserved.get(member)?.lease }));
     const result = await store.acceptShared(leased);
     for (const [at, member] of members.entries()) {
-      const fate = result.kind === 'shared' ? result.fates[at] : undefined;
-      if (fate?.kind === 'accepted') announce(startedOf(member.acceptance.run, fate), reserved.get(member));
-      if (fate?.kind === 'answered' && fate.answered !== 0) dispatcher.nudge();
+      const outcome = result.kind === 'shared' ? result.outcomes[at] : undefined;
+      if (outcome?.kind === 'accepted') announce(startedOf(member.acceptance.run, outcome), reserved.get(member));
+      if (outcome?.kind === 'answered' && outcome.answered !== 0) dispatcher.nudge();
     }
     return result;
   } finally {

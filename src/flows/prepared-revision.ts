@@ -92,9 +92,9 @@ export function prepareRevision(
 export function orderOf(
   { readOrderKey }: Pick<PreparedRevision, 'readOrderKey'>,
   trigger: Parameters<NonNullable<PreparedRevision['readOrderKey']>>[0],
-  isVerified: boolean | null,
+  isTrusted: boolean | null,
 ): RunOrder | undefined {
-  return readOrderKey && { ...readOrderKey(trigger), isVerified };
+  return readOrderKey && { ...readOrderKey(trigger), isTrusted };
 }
 
 function limitsTypes(graph: Graph): boolean {

@@ -94,7 +94,7 @@ export interface Coalescing {
   readonly key: string;
   /** What a delivery brings, and when its run starts if no other joins. */
   claim(
-    given: { readonly at: number } & Pick<CoalesceClaim, 'key' | 'isVerified'> & Pick<RunTrigger, 'body' | 'headers'>,
+    given: { readonly at: number } & Pick<CoalesceClaim, 'key' | 'isTrusted'> & Pick<RunTrigger, 'body' | 'headers'>,
   ): { readonly claim: CoalesceClaim; readonly dueAt: number };
 }
 

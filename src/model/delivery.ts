@@ -159,7 +159,7 @@ export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'rede
 /** Scoped to the flow and the trigger; an unverified delivery joins only other unverified ones. */
 export interface CoalesceClaim {
   readonly key: string;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
   /** How long the run waits after the newest delivery, and after the first. */
   readonly quietMs: number;
   readonly maxMs: number;

@@ -122,7 +122,7 @@ export type OrderState = 'running' | 'waiting' | 'stopped';
 /** Where a run waits for its turn: runs of one key and lane never overlap. */
 export interface RunOrder extends OrderKey {
   /** Whether what started it was verified: what was not has a lane of its own. Null where that is as for the run's source. */
-  readonly isVerified: boolean | null;
+  readonly isTrusted: boolean | null;
 }
 
 /** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */

@@ -14,26 +14,26 @@ export function digestOf(...texts: readonly string[]): string {
 }
 
 /** An unverified nonce has names of its own, so that it takes the place of no verified one. */
-const scopeOf = ({ flowId, triggerKey }: TriggerName, isVerified: boolean) => [
+const scopeOf = ({ flowId, triggerKey }: TriggerName, isTrusted: boolean) => [
   flowId,
   triggerKey,
-  isVerified ? 'verified' : 'unverified',
+  isTrusted ? 'verified' : 'unverified',
 ];
 
 /** Names a nonce by what tells deliveries apart while its header is named. */
 export function nonceDigest(
   trigger: TriggerName,
-  { header, value, isVerified }: Pick<NonceClaim, 'header' | 'value' | 'isVerified'>,
+  { header, value, isTrusted }: Pick<NonceClaim, 'header' | 'value' | 'isTrusted'>,
 ): string {
-  return digestOf(...scopeOf(trigger, isVerified), header, value);
+  return digestOf(...scopeOf(trigger, isTrusted), header, value);
 }
 
 /** Names the nonce of a header by the signed bytes; null where no header is named, since its own name does then. */
 export function nonceAlias(
   trigger: TriggerName,
-  { header, digest, isVerified }: Pick<NonceClaim, 'header' | 'digest' | 'isVerified'>,
+  { header, digest, isTrusted }: Pick<NonceClaim, 'header' | 'digest' | 'isTrusted'>,
 ): string | null {
-  return header === '' ? null : digestOf(...scopeOf(trigger, isVerified), header, 'signed bytes', digest);
+  return header === '' ? null : digestOf(...scopeOf(trigger, isTrusted), header, 'signed bytes', digest);
 }
 
 /** Names an event of a trigger. */
@@ -42,8 +42,8 @@ export function eventDigest({ flowId, triggerKey }: TriggerName, id: string): st
 }
 
 /** Names the lane of runs that run one at a time: those of a flow with one key, verified or not, or without a key. */
-export function laneDigest(flowId: string, { key, isVerified }: { key: string | null; isVerified: boolean }): string {
-  return digestOf(flowId, 'order', isVerified ? 'verified' : 'unverified', ...(key === null ? [] : [key]));
+export function laneDigest(flowId: string, { key, isTrusted }: { key: string | null; isTrusted: boolean }): string {
+  return digestOf(flowId, 'order', isTrusted ? 'verified' : 'unverified', ...(key === null ? [] : [key]));
 }
 
 /** Names a manifest apart from its name, whatever the order of its keys. */

@@ -21,7 +21,7 @@ import { signatureGate } from './gates/signature.ts';
 import { keptHeaders } from './headers.ts';
 import type { Holding } from './holding.ts';
 import { recordOf, type TriggeredReception } from './record.ts';
-import { eventLifeMs, type Said } from './trigger-expressions.ts';
+import { type ExpressionResults, eventLifeMs } from './trigger-expressions.ts';
 import { isOpen, type PreparedTrigger } from './triggers.ts';
 
 /** A reception whose body can be read. */
@@ -130,13 +130,14 @@ function acceptanceOf(
 ): Acceptance {
   const { delivery, trigger, body } = reception;
   const runId = services.newId();
-  const said = judgeByExpressions(reception);
+  const expressions = judgeByExpressions(reception);
   const { names, secret } = trigger.headersRead;
   const { shown, ofRun } = keptHeaders(delivery.headers, names, secret);
   const headers = withDeclared(ofRun, reception);
-  const record = recordOf({ ...reception, said, body, shown }, { statusCode: 200, runId }, services);
+  const record = recordOf({ ...reception, expressions, body, shown }, { statusCode: 200, runId }, services);
   const at = services.clock.now();
-  const joining = said?.key === undefined ? undefined : joiningOf(reception, { key: said.key, at, headers });
+  const joining =
+    expressions?.key === undefined ? undefined : joiningOf(reception, { key: expressions.key, at, headers });
   const key = trigger.trigger.triggerKey;
   const ordered = flow.prepared.readOrderKey?.({
     key,
@@ -145,15 +146,16 @@ function acceptanceOf(
     envelope: () => body.envelope(),
   });
   // Anyone can guess the key of an event that is still to come.
-  const sentKey = isVerified(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined;
+  const sentKey = isTrusted(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined;
   // A key is kept as long as its run: without one, it names an event.
-  const eventId = said?.eventId ?? (trigger.signals && sentKey && hash('sha256', `${sentKey}\n${delivery.body}`));
+  const eventId =
+    expressions?.eventId ?? (trigger.signals && sentKey && hash('sha256', `${sentKey}\n${delivery.body}`));
   const run = services.engine.planRun({
     runId,
     flow,
     triggerType: 'webhook',
     trigger: { key, body: delivery.body, contentType: delivery.headers['content-type'] ?? null, headers },
-    order: ordered && { ...ordered, isVerified: isVerified(reception) },
+    order: ordered && { ...ordered, isTrusted: isTrusted(reception) },
     deliveryId: delivery.id,
     sourceRunId: null,
     traceparent,
@@ -167,8 +169,8 @@ function acceptanceOf(
     verifiedBy: verifyingKey(reception),
     idempotencyKey: sentKey,
     event: eventId === undefined ? undefined : eventClaim(eventId, reception, services.clock),
-    isFiltered: said?.filteredBy === undefined ? undefined : true,
-    signal: trigger.signals?.claim({ key: said?.key, body, run }),
+    isFiltered: expressions?.filteredBy === undefined ? undefined : true,
+    signal: trigger.signals?.claim({ key: expressions?.key, body, run }),
     // A flow without steps waits for nothing.
     coalesce: run.completedAt === null ? joining?.claim : undefined,
     judgedBy: reception.judgedBy?.(flow.record),
@@ -192,14 +194,14 @@ function withDeclared(ofRun: Delivery['headers'], { delivery, trigger }: Trigger
 /** What the expressions of its trigger say of a delivery that may start a run; undefined where it has none. */
 export function judgeByExpressions(
   reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'> & { readonly body: ArrivingBody },
-): Said | undefined {
+): ExpressionResults | undefined {
   const { delivery, trigger, judgement, body } = reception;
   const { verifiedHeaders } = judgement.evidence;
-  return trigger.judgeByExpressions?.(delivery.headers, body, { verifiedHeaders, isVerified: isVerified(reception) });
+  return trigger.judgeByExpressions?.(delivery.headers, body, { verifiedHeaders, isTrusted: isTrusted(reception) });
 }
 
 /** The signature gate passed, or there is none: what an unverified delivery claims stands against no verified one. */
-function isVerified({ judgement }: Pick<TriggeredReception, 'judgement'>): boolean {
+function isTrusted({ judgement }: Pick<TriggeredReception, 'judgement'>): boolean {
   const verdict = judgement.gateResults.find(({ gate }) => gate === signatureGate.name);
   return verdict === undefined || verdict.outcome === 'passed';
 }
@@ -219,11 +221,11 @@ function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): numb
 /** What a person delivers again has a run of its own, as what has no key. */
 function joiningOf(
   reception: TriggeredReception,
-  said: { readonly key: string; readonly at: number; readonly headers: Delivery['headers'] },
+  claimed: { readonly key: string; readonly at: number; readonly headers: Delivery['headers'] },
 ): ReturnType<Coalescing['claim']> | undefined {
   const { trigger, delivery, redelivery } = reception;
   if (redelivery !== undefined) return undefined;
-  return trigger.coalescing?.claim({ ...said, isVerified: isVerified(reception), body: delivery.body });
+  return trigger.coalescing?.claim({ ...claimed, isTrusted: isTrusted(reception), body: delivery.body });
 }
 
 function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClock): EventClaim {
@@ -245,7 +247,7 @@ function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceCl
     expiresAt: arrivedAt + lifeMs,
     // The gates saw a body that may hold more than is kept.
     bodySha256: isOfBody && trigger.keepBody === undefined ? digest : hash('sha256', delivery.body),
-    isVerified: isVerified(reception),
+    isTrusted: isTrusted(reception),
     isAsked: evidence.nonce !== undefined,
     isEnforced: trigger.mode === 'Enforce',
   };

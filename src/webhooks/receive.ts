@@ -4,7 +4,7 @@ import { ArrivingBody, OTHER_CHARSET } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
 import type { Delivery } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
-import type { AcceptResult, SharedFate, Store } from '../store/store.ts';
+import type { AcceptResult, SharedOutcome, Store } from '../store/store.ts';
 import {
   type AcceptanceServices,
   acceptDelivery,
@@ -219,19 +219,19 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
   if (result.kind === 'outdated') return undefined;
   if (result.kind === 'conflict') return refuse(reception, 'idempotency_conflict', services);
   if (result.kind === 'replayed') return answerReplay(reception, result, services);
-  const { fates, lead, runId } = result;
+  const { outcomes, lead, runId } = result;
   const known = result.isReplay ? withViolation(judgement, 'nonce_replayed') : judgement;
   reportDelivery(known === judgement ? reception : { ...reception, judgement: known }, runId, services);
-  for (const { flowId, kind } of fates) countFate(flowId, kind, services);
+  for (const { flowId, kind } of outcomes) countOutcome(flowId, kind, services);
   const kind = lead.kind === 'closed' ? 'filtered' : lead.kind;
-  const runs = sharing && runsOf(fates, lead);
-  const answered = fates.flatMap((fate) => fate.answered ?? []);
+  const runs = sharing && runsOf(outcomes, lead);
+  const answered = outcomes.flatMap((outcome) => outcome.answered ?? []);
   const fixed = accepted({ runId, runs, answered, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
-  for (const [at, fate] of fates.entries()) {
+  for (const [at, outcome] of outcomes.entries()) {
     const own = sharing?.[at] ?? trigger;
     const { webhookRespond } = own.trigger.inputs;
-    if (webhookRespond === undefined || fate.kind !== 'accepted' || fate.runId === null) continue;
-    const asked = { ...webhookRespond, runId: fate.runId };
+    if (webhookRespond === undefined || outcome.kind !== 'accepted' || outcome.runId === null) continue;
+    const asked = { ...webhookRespond, runId: outcome.runId };
     const answer = await answerByStep({ ...reception, trigger: own }, asked, services);
     if (answer !== undefined) return answer;
   }
@@ -239,17 +239,17 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
 }
 
 /** What became of a delivery at one of its triggers. */
-interface Fate extends TriggerName {
+interface Outcome extends TriggerName {
   readonly runId: string | null;
-  readonly kind: SharedFate['kind'] | 'coalesced';
+  readonly kind: SharedOutcome['kind'] | 'coalesced';
   readonly answered?: number | undefined;
 }
 
 interface Committed {
   readonly kind: 'committed';
-  readonly fates: readonly Fate[];
+  readonly outcomes: readonly Outcome[];
   /** The one that the record and the answer are about. */
-  readonly lead: Fate;
+  readonly lead: Outcome;
   readonly runId: string | null;
   readonly isReplay: boolean;
 }
@@ -266,7 +266,7 @@ function committed(
     case 'repeated':
       throw new Error('A delivery that no person delivered again was.');
     case 'shared': {
-      const lead = result.fates[result.lead];
+      const lead = result.outcomes[result.lead];
       if (lead === undefined) throw new Error('A shared delivery has no trigger.');
       return { ...result, kind: 'committed', lead };
     }
@@ -274,14 +274,14 @@ function committed(
       const { kind, isReplay } = result;
       const answered = kind === 'answered' ? result.answered : undefined;
       const lead = { flowId, triggerKey, kind, answered, runId: kind === 'filtered' ? null : result.runId };
-      return { kind: 'committed', fates: [lead], lead, runId: lead.runId, isReplay };
+      return { kind: 'committed', outcomes: [lead], lead, runId: lead.runId, isReplay };
     }
   }
 }
 
 /** The runs of a shared delivery, that of its record first. */
-function runsOf(fates: readonly Fate[], lead: Fate): readonly AnsweredRun[] {
-  const ordered = [lead, ...fates.filter((fate) => fate !== lead)];
+function runsOf(outcomes: readonly Outcome[], lead: Outcome): readonly AnsweredRun[] {
+  const ordered = [lead, ...outcomes.filter((outcome) => outcome !== lead)];
   return ordered.flatMap(({ flowId, triggerKey, runId }) => (runId === null ? [] : [{ flowId, triggerKey, runId }]));
 }
 
@@ -305,11 +305,11 @@ async function answerReplay(
   const repeated = { ...reception, judgement: withViolation(reception.judgement, 'nonce_replayed') };
   await keepDelivery(repeated, { statusCode: 200, runId, isDuplicate: true }, services);
   reportDelivery(reception, null, services);
-  countFate(trigger.trigger.flowId, kind, services);
+  countOutcome(trigger.trigger.flowId, kind, services);
   return accepted({ runId, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
 }
 
-function countFate(flow: string, kind: Fate['kind'], { metrics }: ReceiverServices): void {
+function countOutcome(flow: string, kind: Outcome['kind'], { metrics }: ReceiverServices): void {
   if (kind === 'duplicate') metrics.webhookDuplicate.inc({ flow });
   if (kind === 'filtered') metrics.webhookFiltered.inc({ flow });
 }
@@ -319,7 +319,7 @@ function accepted(
   ids: {
     readonly runId: string | null;
     readonly deliveryId: string;
-    readonly kind: Exclude<Fate['kind'], 'closed'>;
+    readonly kind: Exclude<Outcome['kind'], 'closed'>;
     readonly runs?: readonly AnsweredRun[] | undefined;
     /** How many steps it answered, at each trigger that signals. */
     readonly answered?: readonly number[];

@@ -13,7 +13,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { isOfGate, REASONS, refused, type WebhookAnswer } from './answers.ts';
 import { headerKeys, type KeptHeaders, shownHeaders } from './headers.ts';
 import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
-import type { Said } from './trigger-expressions.ts';
+import type { ExpressionResults } from './trigger-expressions.ts';
 import type { PreparedTrigger, TriggerTable, UnservedAddress } from './triggers.ts';
 
 /** One delivery on its way, with its trigger and what the gates said about it so far. */
@@ -37,7 +37,7 @@ export interface Reception {
   /** Set where it was fetched from the publisher's own log: what that is called. */
   readonly reconciledFrom?: string | undefined;
   /** What the trigger's expressions say of it; absent where it has none, or they were not asked. */
-  readonly said?: Said | undefined;
+  readonly expressions?: ExpressionResults | undefined;
   /** The body as far as it was looked at; absent where no one has. */
   readonly body?: ArrivingBody | undefined;
   /** Its headers as they are shown; absent where they were not read yet. */
@@ -62,17 +62,17 @@ export function recordOf(
   { statusCode, runId, isDuplicate = false }: Answered,
   { clock, defaultMode }: { readonly clock: Clock; readonly defaultMode: EnforcementMode },
 ): DeliveryRecord {
-  const { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, said, body } = reception;
+  const { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, expressions, body } = reception;
   const { refusal, reason, violations } = judgement;
   const mode = trigger?.mode ?? defaultMode;
   // A lenient mode accepts a replay, and only the store can tell that it is one.
   const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
-  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || said?.filteredBy !== undefined;
+  const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || expressions?.filteredBy !== undefined;
   // Only what was posted can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
-  const { searchKeys, told } = searchKeysOf({ delivery, trigger, body }, refusal);
+  const { searchKeys, notice } = searchKeysOf({ delivery, trigger, body }, refusal);
   const gateResults = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
-  const further = [...(said?.told ?? []), ...(told === undefined ? [] : [told])];
+  const further = [...(expressions?.notices ?? []), ...(notice === undefined ? [] : [notice])];
   return {
     id: delivery.id,
     ...addressOf({ trigger, unserved }),
@@ -114,9 +114,9 @@ function sharesOf(trigger: PreparedTrigger | undefined, sharing: Reception['shar
 }
 
 /** The store may find that it is another one. */
-function outcomeOf({ runId, isDuplicate }: Partial<Answered>, { said, trigger }: Omit<Reception, 'span'>) {
+function outcomeOf({ runId, isDuplicate }: Partial<Answered>, { expressions, trigger }: Omit<Reception, 'span'>) {
   if (isDuplicate === true) return runId === null && trigger?.signals === undefined ? 'filtered' : 'duplicate';
-  return said?.isUnevaluated === true ? 'unevaluated' : undefined;
+  return expressions?.isUnevaluated === true ? 'unevaluated' : undefined;
 }
 
 /** The trigger that the delivery was sent to, as far as there is one. */
@@ -137,16 +137,16 @@ const CHEAP: ReadonlySet<Reason | null> = new Set<Reason>([
 function searchKeysOf(
   { delivery: { headers, body: bytes }, trigger, body }: Pick<Reception, 'delivery' | 'trigger' | 'body'>,
   refusal: Reason | null,
-): { readonly searchKeys?: SearchKeys; readonly told?: GateResult | undefined } {
+): { readonly searchKeys?: SearchKeys; readonly notice?: GateResult | undefined } {
   const keys = trigger?.searchKeys;
   if (trigger === undefined || keys === undefined) return {};
   const searchKeys = headerKeys(headers, keys.headers);
   // What no gate vouches for is not decoded.
   const declared = { contentType: headers['content-type'], document: trigger.documentIn(headers) };
-  const told = CHEAP.has(refusal)
+  const notice = CHEAP.has(refusal)
     ? undefined
     : keys.readOthers?.(headers, body ?? new ArrivingBody(bytes, declared), searchKeys);
-  return Object.keys(searchKeys).length === 0 ? { told } : { searchKeys, told };
+  return Object.keys(searchKeys).length === 0 ? { notice } : { searchKeys, notice };
 }
 
 /**

@@ -28,7 +28,7 @@ import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 import type { StandardScheme } from './schemes/standards/standard.ts';
 
 /** What the expressions of a trigger say of one delivery that its gates let pass. */
-export interface Said {
+export interface ExpressionResults {
   /** The field whose condition it does not meet: it starts no run, unless it repeats something. */
   readonly filteredBy: string | undefined;
   /** Undefined where it names none. */
@@ -38,17 +38,21 @@ export interface Said {
   /** An expression gave nothing that counts: the run starts as if it were not there. */
   readonly isUnevaluated: boolean;
   /** What the record tells of it, behind the gates. */
-  readonly told: readonly GateResult[];
+  readonly notices: readonly GateResult[];
 }
 
 interface Judged {
   readonly verifiedHeaders: Evidence['verifiedHeaders'] | undefined;
   /** What an unverified delivery claims of its event is not read. */
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
 }
 
 /** Evaluates the expressions of a trigger. Never throws. */
-export type JudgeByExpressions = (headers: Delivery['headers'], body: ArrivingBody, judged: Judged) => Said;
+export type JudgeByExpressions = (
+  headers: Delivery['headers'],
+  body: ArrivingBody,
+  judged: Judged,
+) => ExpressionResults;
 
 type Trigger = Pick<WebhookTrigger, 'inputs'>;
 
@@ -64,33 +68,33 @@ export function prepareExpressions(
   const instead = signals === undefined ? 'the run starts' : 'no run is answered';
   if (given === undefined && readId === undefined && readKey === undefined) return undefined;
   const filter = given && { ...given, compiled: compileCondition(given.condition, 'delivery') };
-  return (headers, body, { verifiedHeaders, isVerified }) => {
+  return (headers, body, { verifiedHeaders, isTrusted }) => {
     // What another header family of the scheme says was never verified.
     const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
     const data = deliveryData(verified, body);
-    const id = isVerified ? readId?.(data) : undefined;
+    const id = isTrusted ? readId?.(data) : undefined;
     const passes = filter === undefined ? true : evaluateFilter(filter.compiled, data);
     const key = readKey?.(data);
-    const told: GateResult[] = [];
-    if (typeof id === 'object') told.push(tell('webhookEventId', 'not evaluated', `${id.error}; ${instead}`));
+    const notices: GateResult[] = [];
+    if (typeof id === 'object') notices.push(noticeOf('webhookEventId', 'not evaluated', `${id.error}; ${instead}`));
     if (filter !== undefined && typeof passes === 'object') {
-      told.push(tell(filter.field, 'not evaluated', `${passes.error}; ${instead}`));
+      notices.push(noticeOf(filter.field, 'not evaluated', `${passes.error}; ${instead}`));
     }
     const name = signals === undefined ? 'coalesce.key' : 'signals.key';
-    if (typeof key === 'object') told.push(tell(name, 'not evaluated', `${key.error}; ${instead}`));
-    const isUnevaluated = told.length > 0;
+    if (typeof key === 'object') notices.push(noticeOf(name, 'not evaluated', `${key.error}; ${instead}`));
+    const isUnevaluated = notices.length > 0;
     if (filter !== undefined && passes === false) {
-      told.push(tell(filter.field, 'failed', `it is false, so no run starts: ${filter.condition}`));
+      notices.push(noticeOf(filter.field, 'failed', `it is false, so no run starts: ${filter.condition}`));
     }
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
     // Starting too much loses nothing. Answering is access, and takes every expression.
     const isKeyed = typeof key === 'string' && (signals === undefined || !isUnevaluated);
     const filteredBy = passes === false ? filter?.field : undefined;
-    return { filteredBy, eventId, key: isKeyed ? key : undefined, isUnevaluated, told };
+    return { filteredBy, eventId, key: isKeyed ? key : undefined, isUnevaluated, notices };
   };
 }
 
-const tell = (gate: string, outcome: GateResult['outcome'], detail: string): GateResult => ({
+const noticeOf = (gate: string, outcome: GateResult['outcome'], detail: string): GateResult => ({
   gate,
   outcome,
   reason: null,

@@ -27,7 +27,7 @@ export function fillNonces(
   const insertAll = db.transaction((left: number) => {
     for (; left > 0; left -= 1) {
       const nonce = randomUUID();
-      const digest = nonceDigest(trigger, { header: '', value: nonce, isVerified: true });
+      const digest = nonceDigest(trigger, { header: '', value: nonce, isTrusted: true });
       insert.run(hashOfDigest(digest), flowId, triggerKey, nonce, body, nonce, expiresAt);
     }
   });

@@ -81,7 +81,7 @@ const free = await acceptAll(10_000, (n) => aRun({ id: id(10_000 + n), ...plain 
 const busy = await work(() => true);
 while ((await work(() => false)).ends.length > 0);
 const ordered = await acceptAll(runs, (n) =>
-  aRun({ id: id(1_000_000 + n), order: { key: `key ${n % keys}`, problem: null, isVerified: true } }),
+  aRun({ id: id(1_000_000 + n), order: { key: `key ${n % keys}`, problem: null, isTrusted: true } }),
 );
 const after = rss();
 const waiting = await work(() => true);

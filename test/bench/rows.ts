@@ -73,7 +73,7 @@ function acceptanceOf(guid: string): Acceptance {
   const gateResults = [
     notConfigured('ip'),
     notConfigured('rateLimit'),
-    passed('signature', { scheme: 'GitHub', isVerified: true, usedPreviousKey: false }),
+    passed('signature', { scheme: 'GitHub', isTrusted: true, usedPreviousKey: false }),
     passed('replay', { nonce: guid, nonceExpiresAt: new Date(expiresAt).toISOString() }),
   ] as Acceptance['delivery'] extends { gateResults?: infer Results } | undefined ? Results : never;
   const delivery = aDelivery({ id: newId(), receivedAt: now, bodyBytes: body.byteLength, headers, gateResults });
@@ -84,7 +84,7 @@ function acceptanceOf(guid: string): Acceptance {
     trigger: { key: 'github', contentType: 'application/json', headers, body },
     steps: [{ stepKey: 'only', stepType: 'NoOp', dueAt: now }],
     searchKeys: { event: 'push', id: guid },
-    ...(values.order && { order: { key: guid, problem: null, isVerified: true } }),
+    ...(values.order && { order: { key: guid, problem: null, isTrusted: true } }),
   });
   const nonce = {
     header: 'x-github-delivery',
@@ -93,7 +93,7 @@ function acceptanceOf(guid: string): Acceptance {
     bodySha256: sha256,
     arrivedAt: now,
     expiresAt,
-    isVerified: true,
+    isTrusted: true,
     isAsked: true,
     isEnforced: true,
   };

@@ -159,14 +159,14 @@ async function fill(store: Store): Promise<void> {
   await store.accept(
     accepted(7, { event: { ...event, id: 'filtered' }, nonce: aNonce({ value: 'filtered' }), isFiltered: true }),
   );
-  const coalesce = { key: 'schlüssel', isVerified: true, quietMs: 1000, maxMs: 9000, collect: 5 };
+  const coalesce = { key: 'schlüssel', isTrusted: true, quietMs: 1000, maxMs: 9000, collect: 5 };
   for (const n of [8, 9]) {
     const given = accepted(n, { coalesce, idempotencyKey: `key ${n}` });
     const steps = given.run.steps.map((step) => ({ ...step, dueAt: given.run.startedAt + 1000 }));
     await store.accept({ ...given, run: { ...given.run, steps } });
   }
   const { run: turn, ...ordered } = accepted(10, {});
-  await store.accept({ ...ordered, run: { ...turn, order: { key: 'schlüssel', problem: null, isVerified: true } } });
+  await store.accept({ ...ordered, run: { ...turn, order: { key: 'schlüssel', problem: null, isTrusted: true } } });
   await store.accept(accepted(4, { nonce: aNonce({ value: 'again', expiresAt: T0 + 15 }) }));
   await store.accept(accepted(5, { nonce: aNonce({ value: 'again' }) }));
   const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied'], statusCode: 401 } as const;

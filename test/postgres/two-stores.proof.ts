@@ -112,7 +112,7 @@ describe('of two processes on one database', () => {
   });
 
   it('one starts the run of a key, and what the other accepts joins it', async () => {
-    const coalesce = { key: 'key', isVerified: true, quietMs: 1000, maxMs: 5000, collect: 4 };
+    const coalesce = { key: 'key', isTrusted: true, quietMs: 1000, maxMs: 5000, collect: 4 };
     await inEachRound(async (flowId) => {
       const results = await acceptAtBoth(() => {
         const given = acceptanceTo(flowId, { coalesce, nonce: aNonce({ value: `${count}` }) });
@@ -134,7 +134,7 @@ describe('of two processes on one database', () => {
 
   it('one claims the run of a key while the other joins it: it is joined before, or has a next one', async () => {
     await inEachRound(async (flowId) => {
-      const coalesce = { key: 'key', isVerified: true, quietMs: 1000, maxMs: 5000, collect: 100 };
+      const coalesce = { key: 'key', isTrusted: true, quietMs: 1000, maxMs: 5000, collect: 100 };
       const make = (startedAt: number) => {
         const given = acceptanceTo(flowId, { coalesce, nonce: aNonce({ value: `${count}` }) });
         const steps = given.run.steps.map((step) => ({ ...step, dueAt: startedAt + 1000 }));

@@ -113,7 +113,7 @@ class Story {
     this.#told.push(`start ${runId.slice(-4)} of ${flowId.slice(9, 13)} ${key}`);
     const pins = Object.fromEntries(FLOWS.map((flow) => [flow, 1]));
     const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: this.#now }];
-    const order = { key, problem: null, isVerified: true };
+    const order = { key, problem: null, isTrusted: true };
     await store.accept({ run: aRun({ id: runId, flowId, steps, pins, order, startedAt: this.#now }) });
   }
 

@@ -103,20 +103,20 @@ class Story {
 
   async #start(pick: number): Promise<void> {
     const flow = FLOWS[pick % 2] ?? FLOWS[0];
-    const isVerified = pick % 3 > 0;
+    const isTrusted = pick % 3 > 0;
     const key = pick % 5 === 0 ? null : `key ${pick % 5 < 3 ? 1 : 2}`;
     const runId = id(this.#from + this.#runs.length);
-    const lane = `${this.#from} ${flow.id} ${isVerified} ${key}`;
+    const lane = `${this.#from} ${flow.id} ${isTrusted} ${key}`;
     const run: Known = {
       runId,
       lane,
-      holds: flow.onFailure === 'stop' && isVerified,
+      holds: flow.onFailure === 'stop' && isTrusted,
       status: 'Running',
       claim: undefined,
     };
     this.#told.push(`start ${runId.slice(-4)} in ${lane}`);
     // Keys of a story of its own: lanes are told apart by them alone.
-    const order = { key: `${this.#from} ${key}`, problem: null, isVerified };
+    const order = { key: `${this.#from} ${key}`, problem: null, isTrusted };
     await this.#store.accept({ run: aRun({ id: runId, flowId: flow.id, order }) });
     this.#runs.push(run);
     this.#lanes.set(lane, [...this.#laneOf(run), run]);

@@ -24,7 +24,7 @@ export async function openCircle(store: Store, size: number, from = 1, round = 0
   for (const [at, flow] of flows.entries()) {
     const steps = [{ stepKey: 'go', stepType: 'RunFlow', dueAt: T0 }];
     const revision = pins[flow] ?? 0;
-    const order = { key: String(keyOf(at)), problem: null, isVerified: true };
+    const order = { key: String(keyOf(at)), problem: null, isTrusted: true };
     await store.accept({ run: aRun({ id: id(from + at), flowId: flow, revision, steps, pins, order }) });
   }
   const claims = new Map<string, Claim>();

@@ -87,7 +87,7 @@ export function aNonce(change: Partial<NonceClaim> = {}): NonceClaim {
   const digest = header === '' ? value : 'd'.repeat(64);
   const times = { arrivedAt: T0, expiresAt: T0 + 5 * minute };
   const claim = { header, value, digest, bodySha256: 'a'.repeat(64), ...times };
-  return { ...claim, isVerified: true, isAsked: true, isEnforced: true, ...change };
+  return { ...claim, isTrusted: true, isAsked: true, isEnforced: true, ...change };
 }
 
 /** The n-th delivery to a flow with the run it is to start. */

@@ -14,9 +14,9 @@ interface Coalescing extends Arrival {
 /** An unverified delivery never shares a run with a verified one, nor one with another whose turn is among other runs. */
 function coalescingOf({ flowId, triggerKey, order, startedAt: at, body, joining }: PlacedDelivery): Coalescing {
   const { claim, headers } = joining;
-  const { key, isVerified, ...limits } = claim;
-  const lane = order === undefined ? [] : [laneDigest(flowId, { key: order.key, isVerified })];
-  const digest = digestOf(flowId, triggerKey, isVerified ? 'verified' : 'unverified', 'coalesce', key, ...lane);
+  const { key, isTrusted, ...limits } = claim;
+  const lane = order === undefined ? [] : [laneDigest(flowId, { key: order.key, isTrusted })];
+  const digest = digestOf(flowId, triggerKey, isTrusted ? 'verified' : 'unverified', 'coalesce', key, ...lane);
   return { ...limits, digest, at, bytes: body.byteLength + Buffer.byteLength(headers) };
 }
 

@@ -72,7 +72,8 @@ export function createHolding(services: HoldingServices): Holding {
     },
     async holdShared(flowIds, accept) {
       const result = await counts.addToAll(flowIds, accept);
-      for (const { kind, flowId } of result.kind === 'shared' ? result.fates : []) if (kind === 'held') release(flowId);
+      for (const { kind, flowId } of result.kind === 'shared' ? result.outcomes : [])
+        if (kind === 'held') release(flowId);
       return result;
     },
     release,
@@ -165,7 +166,7 @@ function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics
     addToAll: (flowIds: readonly string[], accept: () => Promise<SharedResult>) => {
       const counted = async () => {
         const result = await accept();
-        for (const { kind, flowId } of result.kind === 'shared' ? result.fates : []) {
+        for (const { kind, flowId } of result.kind === 'shared' ? result.outcomes : []) {
           if (kind === 'held') set(flowId, (counts.get(flowId) ?? 0) + 1);
         }
         return result;

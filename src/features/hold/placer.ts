@@ -49,7 +49,7 @@ function keep(port: Port, held: Held, joins: boolean): void {
       content_type, search_keys, headers, body, kept_bytes, held_at, is_verified, joins)
     VALUES (${run.flow_id}, ${run.trigger_key}, ${run.id}, ${run.delivery_id}, ${run.idempotency_key},
       ${run.traceparent}, ${run.trigger_content_type}, ${searchKeys}, ${run.trigger_headers}, ${body}, ${bytes}, ${run.started_at},
-      ${held.isVerified}, ${joins})`);
+      ${held.isTrusted}, ${joins})`);
 }
 
 const keysIn = (keys: readonly SearchKeyRow[]) =>

@@ -57,7 +57,7 @@ interface HeldDelivery {
   readonly heldAt: number;
   readonly headers: string;
   readonly body: Uint8Array;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
 }
 
 /** A release ends after so many bytes of bodies, so that it does not hold up other writes for long. */
@@ -78,7 +78,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: ReleaseQuery): Decision
     const deliveries = yield* port.all<HeldDelivery>(sql`
       SELECT seq, trigger_key AS "triggerKey", run_id AS "runId", delivery_id AS "deliveryId",
         idempotency_key AS "idempotencyKey", traceparent, content_type AS "contentType", search_keys AS "searchKeys",
-        held_at AS "heldAt", headers, body, is_verified AS "isVerified"
+        held_at AS "heldAt", headers, body, is_verified AS "isTrusted"
       FROM sluice.held_deliveries WHERE seq = ANY (${seqs}) ORDER BY seq`);
     const byRun = new Map<string, HeldDelivery[]>();
     for (const held of deliveries) byRun.set(held.runId, [...(byRun.get(held.runId) ?? []), held]);
@@ -186,7 +186,7 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
     traceparent,
     // Those that it arrived with, whatever its flow names since.
     searchKeys: toSearchKeys(held.searchKeys),
-    order: orderIn(flow.prepared, trigger, held.isVerified),
+    order: orderIn(flow.prepared, trigger, held.isTrusted),
     at,
   });
 }

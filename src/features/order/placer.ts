@@ -28,9 +28,9 @@ function* join(port: Port, run: PlacedRun, parentRunId: string | undefined): Dec
 /** Behind all that are in its lane. */
 function* placeOf(rows: OrderRows, run: PlacedRun): Decision<NewOrderedRun> {
   const { id: runId, flowId, order } = run;
-  const isVerified = yield* isVerifiedRun(rows, run);
-  const lane = laneDigest(flowId, { key: order.key, isVerified });
-  return { runId, flowId, lane, ...(yield* lastPlace(rows, lane)), isVerified, ...shown(order) };
+  const isTrusted = yield* isTrustedRun(rows, run);
+  const lane = laneDigest(flowId, { key: order.key, isTrusted });
+  return { runId, flowId, lane, ...(yield* lastPlace(rows, lane)), isTrusted, ...shown(order) };
 }
 
 /** A lane is told by a digest: the key itself is for people. */
@@ -46,21 +46,21 @@ function* lastPlace(rows: OrderRows, lane: string): Decision<{ readonly seq: num
 function* lock(port: Port, runs: readonly PlacedRun[]): Decision<void> {
   const lanes = new Set<string>();
   for (const run of runs) {
-    const isVerified = yield* isVerifiedRun(port.own(orderRows), run);
-    lanes.add(laneDigest(run.flowId, { key: run.order.key, isVerified }));
+    const isTrusted = yield* isTrustedRun(port.own(orderRows), run);
+    lanes.add(laneDigest(run.flowId, { key: run.order.key, isTrusted }));
   }
   lockLanes(port, [...lanes].sort());
 }
 
 /** A run that repeats another one, or that another one started, counts as verified where that does. */
-function* isVerifiedRun(rows: OrderRows, { order, sourceRunId }: PlacedRun): Decision<boolean> {
-  if (order.isVerified !== null) return order.isVerified;
+function* isTrustedRun(rows: OrderRows, { order, sourceRunId }: PlacedRun): Decision<boolean> {
+  if (order.isTrusted !== null) return order.isTrusted;
   let runId = sourceRunId;
   while (runId !== null) {
     const source = yield* rows.findStarter(runId);
     // What nobody can say any more does not count as verified.
     if (source === undefined) return false;
-    if (source.isVerified !== null) return source.isVerified;
+    if (source.isTrusted !== null) return source.isTrusted;
     if (source.sourceRunId === null) return source.triggerType !== 'webhook';
     runId = source.sourceRunId;
   }
@@ -83,7 +83,7 @@ function* leave(runRows: RunRows, { runId, status, at }: EndedRun, mayStop: bool
   const place = yield* rows.findOrdered(runId);
   if (place === undefined || place.state === null) return undefined;
   const isFailed = status === 'Failed' || status === 'TimedOut';
-  if (place.state !== 'waiting' && isFailed && mayStop && place.isVerified) {
+  if (place.state !== 'waiting' && isFailed && mayStop && place.isTrusted) {
     rows.setPlace(runId, { ...place, state: 'stopped' });
     return undefined;
   }

@@ -16,7 +16,7 @@ interface Place {
 
 interface OrderedRun extends Place {
   readonly runId: string;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
 }
 
 export interface NewOrderedRun extends OrderedRun {
@@ -28,7 +28,7 @@ export interface NewOrderedRun extends OrderedRun {
 /** What is known of how a run came to be. */
 interface Starter {
   /** Null where neither its lane nor its delivery says. */
-  readonly isVerified: boolean | null;
+  readonly isTrusted: boolean | null;
   readonly triggerType: RunTriggerType;
   readonly sourceRunId: string | null;
 }
@@ -67,7 +67,7 @@ const MOST_SUB_RUNS = fixed('10000');
 const waitsFor = fixed(`s.is_awaited AND w.run_id = s.parent_run_id AND w.step_key = s.step_key
   AND w.status IN ('Pending', 'Running') AND strpos(w.wait, '"subRun":"' || s.run_id::text || '"') > 0`);
 
-const columns = fixed('run_id AS "runId", lane, seq, state, is_verified AS "isVerified"');
+const columns = fixed('run_id AS "runId", lane, seq, state, is_verified AS "isTrusted"');
 
 interface StarterRow extends Starter {
   readonly deliveryId: string | null;
@@ -124,21 +124,21 @@ export function orderRows(port: Port): OrderRows {
       ),
     *findStarter(runId) {
       const row = yield* port.get<StarterRow>(sql`
-        SELECT o.is_verified AS "isVerified", r.trigger_type AS "triggerType", r.source_run_id AS "sourceRunId",
+        SELECT o.is_verified AS "isTrusted", r.trigger_type AS "triggerType", r.source_run_id AS "sourceRunId",
           r.delivery_id AS "deliveryId", d.gate_results AS "gateResults"
         FROM sluice.runs AS r LEFT JOIN sluice.ordered_runs AS o ON o.run_id = r.id
         LEFT JOIN sluice.deliveries AS d ON d.id = r.delivery_id WHERE r.id = ${uuidOf(runId)}`);
       if (row === undefined) return undefined;
       const { deliveryId, gateResults, ...starter } = row;
-      if (starter.isVerified !== null || deliveryId === null) return starter;
-      return { ...starter, isVerified: gateResults !== null && passedSignature(gateResults) };
+      if (starter.isTrusted !== null || deliveryId === null) return starter;
+      return { ...starter, isTrusted: gateResults !== null && passedSignature(gateResults) };
     },
     lockWaits: () =>
       later(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice order waits', sluice_lock_scope))`),
-    insertOrdered: ({ runId, flowId, lane, seq, state, isVerified, key, problem }) =>
+    insertOrdered: ({ runId, flowId, lane, seq, state, isTrusted, key, problem }) =>
       later(sql`
         INSERT INTO sluice.ordered_runs (run_id, flow_id, lane, seq, state, is_verified, key, problem)
-        VALUES (${runId}, ${flowId}, ${lane}, ${seq}, ${state}, ${isVerified}, ${key}, ${problem})`),
+        VALUES (${runId}, ${flowId}, ${lane}, ${seq}, ${state}, ${isTrusted}, ${key}, ${problem})`),
     setPlace: (runId, { seq, state }) =>
       later(sql`UPDATE sluice.ordered_runs SET seq = ${seq}, state = ${state} WHERE run_id = ${runId}`),
   };

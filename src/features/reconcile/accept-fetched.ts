@@ -144,11 +144,11 @@ async function judge(
 async function isKnown(reception: TriggeredReception, { store, clock }: FetchedServices): Promise<boolean> {
   const { delivery, trigger, judgement, body } = reception;
   const { flowId, triggerKey } = trigger.trigger;
-  const said = body && judgeByExpressions({ delivery, trigger, judgement, body });
+  const expressions = body && judgeByExpressions({ delivery, trigger, judgement, body });
   const { evidence } = judgement;
   const isUnverified = trigger.schemeName !== null && evidence.isVerified !== true;
   const nonce = evidence.nonce ?? (isUnverified ? trigger.nameDelivery(delivery, evidence) : undefined);
-  const name: DeliveryNames = { eventId: said?.eventId, nonce };
+  const name: DeliveryNames = { eventId: expressions?.eventId, nonce };
   const [isAccepted] = await store.areAccepted({ flowId, triggerKey, at: Math.floor(clock.ledger()), names: [name] });
   return isAccepted === true;
 }

@@ -322,14 +322,14 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
     const body = Buffer.from(content === undefined ? '' : JSON.stringify(content));
     const arriving = new ArrivingBody(body, { contentType: 'application/json' });
     const isReadable = !readsBody || content !== undefined;
-    const said = isReadable
-      ? judgeByExpressions?.(headers, arriving, { verifiedHeaders: undefined, isVerified: true })
+    const expressions = isReadable
+      ? judgeByExpressions?.(headers, arriving, { verifiedHeaders: undefined, isTrusted: true })
       : undefined;
-    if (nonceHeader === undefined || !Object.hasOwn(headers, nonceHeader)) return { eventId: said?.eventId };
+    if (nonceHeader === undefined || !Object.hasOwn(headers, nonceHeader)) return { eventId: expressions?.eventId };
     const delivery: Delivery = {
       ...{ id: '', receivedAt: sentAt, method: 'POST', path: '/', requestUrl: '', headers, body, clientIp: '' },
     };
-    return { eventId: said?.eventId, nonce: nameDelivery(delivery, CLEAN.evidence) };
+    return { eventId: expressions?.eventId, nonce: nameDelivery(delivery, CLEAN.evidence) };
   }
 }
 

@@ -56,8 +56,8 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
   if (refusal !== null) return { outcome: `refused: ${refusal}`, starts: false };
   const body = await readContent(delivery, trigger);
   if ('reason' in body) return { outcome: `refused: ${body.reason}`, starts: false };
-  const said = judgeByExpressions({ delivery, trigger, judgement, body });
-  if (said?.filteredBy !== undefined) return { outcome: `filtered by ${said.filteredBy}`, starts: false };
+  const expressions = judgeByExpressions({ delivery, trigger, judgement, body });
+  if (expressions?.filteredBy !== undefined) return { outcome: `filtered by ${expressions.filteredBy}`, starts: false };
   const { signals } = trigger;
   return signals === undefined
     ? { outcome: 'accepted', starts: true }

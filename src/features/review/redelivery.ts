@@ -238,7 +238,7 @@ async function acceptAtAll(...given: Parameters<typeof acceptShared>) {
   const result = await acceptShared(...given);
   if (result.kind === 'repeated') return { kind: 'duplicate', runId: result.runId } as const;
   if (result.kind !== 'shared') return result;
-  const lead = result.fates[result.lead];
+  const lead = result.outcomes[result.lead];
   const { runId } = result;
   const { kind = 'filtered' } = lead ?? {};
   if (runId === null || kind === 'filtered' || kind === 'closed') return { kind: 'filtered' } as const;

@@ -104,9 +104,9 @@ async function dryRun(sent: Delivery, idOrSlug: string, services: ReviewServices
   const others = refusal === null || judgement.violations.includes(refusal) || replays.includes(refusal);
   const violations = [...judgement.violations, ...replays, ...(others ? [] : [refusal])];
   const body = await readContent(delivery, trigger);
-  const said =
+  const expressions =
     refusal === null && !('reason' in body) ? judgeByExpressions({ delivery, trigger, judgement, body }) : undefined;
-  const results = [...withUnasked(trigger, judgement.gateResults), ...(said?.told ?? [])];
+  const results = [...withUnasked(trigger, judgement.gateResults), ...(expressions?.notices ?? [])];
   const { flowId, triggerKey } = trigger.trigger;
   const statusCode = refusal === null ? 200 : REASONS[refusal].statusCode;
   const bodyBytes = delivery.body.byteLength;

@@ -408,8 +408,8 @@ export function controlView(run: RunDetail): z.output<typeof controlSchema> {
   };
 }
 
-function orderView({ key, problem, state, isVerified }: NonNullable<RunDetail['order']>) {
-  return { key, problem, state, verified: isVerified };
+function orderView({ key, problem, state, isTrusted }: NonNullable<RunDetail['order']>) {
+  return { key, problem, state, verified: isTrusted };
 }
 
 /** How many runs are read and written before other requests have their turn: about 3 ms. */

@@ -110,7 +110,7 @@ export interface SharedAcceptance {
 }
 
 /** What became of a delivery at one trigger. A duplicate has no run where only another trigger knew its idempotency key. */
-export interface SharedFate {
+export interface SharedOutcome {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly kind: 'accepted' | 'held' | 'answered' | 'duplicate' | 'filtered' | 'closed';
@@ -125,7 +125,7 @@ export type SharedResult =
   /** All of it is durable, in the order of the members; `lead` is the place of the one that the record is about. */
   | {
       readonly kind: 'shared';
-      readonly fates: readonly SharedFate[];
+      readonly outcomes: readonly SharedOutcome[];
       readonly lead: number;
       /** That of the record. */
       readonly runId: string | null;
@@ -158,7 +158,7 @@ export interface NonceClaim {
   /** Hex SHA-256 of the signed bytes: what the delivery is known by once another header is named, or none. */
   readonly digest: string;
   /** An unverified nonce stands only against other unverified ones. */
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
   /** Whether anything asks for it now; else it is kept for a revision that does. */
   readonly isAsked: boolean;
   /** Hex SHA-256 of the body, to tell an honest retry from a forgery. */

@@ -137,7 +137,7 @@ export interface RunDetail extends Run {
 interface RunOrderPlace extends OrderKey {
   /** Null once it has ended and let the next one start. */
   readonly state: OrderState | null;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
 }
 
 interface RunDescriptions {

@@ -23,7 +23,7 @@ export interface NonceUse extends FirstUse<string | null> {
 }
 
 /** How a delivery is kept. */
-interface Kept {
+interface RecordPlan {
   /** Another run than the candidate's, or none, has neither its bytes nor its search keys: they are stored with the delivery. */
   readonly runId: string | null;
   readonly isReplay: boolean;
@@ -54,7 +54,7 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   keepNonce(call: Call, runId: string | null): void;
   keepKey(call: Call, runId: string): void;
   keepEvent(call: Call, runId: string): void;
-  keepDelivery(call: Call, kept: Kept): void;
+  keepDelivery(call: Call, plan: RecordPlan): void;
   readonly count: Port['count'];
   /** A run that has to wait for its turn has neither steps nor a deadline. */
   keepRun(call: Call, started: { readonly pins: Pins | undefined; readonly isWaiting: boolean }): void;
@@ -80,7 +80,7 @@ export interface Member<Call extends Candidate> {
 }
 
 /** What became of a delivery at one trigger. */
-export interface Fate {
+export interface Outcome {
   readonly kind: 'accepted' | 'held' | 'answered' | 'coalesced' | 'duplicate' | 'filtered' | 'closed';
   readonly runId: string | null;
   /** How many steps it answered. */
@@ -94,7 +94,7 @@ export interface Fate {
 /** What became of a delivery at all of its triggers, in their order. */
 interface Claimed {
   readonly kind: 'claimed';
-  readonly fates: readonly Fate[];
+  readonly outcomes: readonly Outcome[];
   readonly isReplay: boolean;
   /** The run of an idempotency key that one of them knows. */
   readonly ofKey: string | undefined;
@@ -117,13 +117,13 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
   const result = yield* claim(rows, [{ call, start: 'now' }]);
   if (result === 'full') throw new Error('A delivery was held that starts its run now.');
   if (result.kind !== 'claimed') return alone(result);
-  const { fate, isReplay } = keepAlone(rows, call, result);
-  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
-  if (fate.kind === 'answered') return { kind: 'answered', runId: null, answered: fate.answered ?? 0, isReplay };
-  const { isWaiting, place } = fate;
-  if (fate.kind === 'duplicate') return { kind: 'duplicate', runId: fate.runId, isReplay };
-  const runId = fate.runId ?? call.runId;
-  if (fate.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
+  const { outcome, isReplay } = keepAlone(rows, call, result);
+  if (outcome.kind === 'filtered') return { kind: 'filtered', isReplay };
+  if (outcome.kind === 'answered') return { kind: 'answered', runId: null, answered: outcome.answered ?? 0, isReplay };
+  const { isWaiting, place } = outcome;
+  if (outcome.kind === 'duplicate') return { kind: 'duplicate', runId: outcome.runId, isReplay };
+  const runId = outcome.runId ?? call.runId;
+  if (outcome.kind !== 'coalesced') return { kind: 'accepted', runId, isReplay, ...(isWaiting && { isWaiting }) };
   return { kind: 'coalesced', runId, isReplay, startsNow: place?.startsNow === true };
 }
 
@@ -146,29 +146,26 @@ export const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptRes
 export function keepAlone<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
-  { fates: [fate], isReplay, isKept }: Claimed,
-): { readonly fate: Fate; readonly isReplay: boolean } {
-  if (fate === undefined) throw new Error('A delivery has no trigger.');
-  const { kind, runId } = fate;
-  if (isKept) keepRecord(rows, call, { runId, isReplay, outcome: kind === 'coalesced' ? kind : outcomeOf(kind, call) });
-  return { fate, isReplay };
+  { outcomes: [outcome], isReplay, isKept }: Claimed,
+): { readonly outcome: Outcome; readonly isReplay: boolean } {
+  if (outcome === undefined) throw new Error('A delivery has no trigger.');
+  const { kind, runId } = outcome;
+  if (isKept) keepRecord(rows, call, { runId, isReplay, outcome: recordedOutcome(kind, call) });
+  return { outcome, isReplay };
 }
 
-/** Undefined where the delivery's own run starts, now or later. */
-export function outcomeOf(
-  kind: Fate['kind'],
-  { signal }: Candidate,
-): 'duplicate' | 'filtered' | 'answered' | undefined {
+/** Undefined if the delivery's own run starts, now or later. */
+export function recordedOutcome(kind: Outcome['kind'], { signal }: Candidate): DeliveryOutcome | undefined {
   if (kind === 'answered' && signal?.key !== undefined) return kind;
-  if (kind === 'duplicate') return kind;
+  if (kind === 'duplicate' || kind === 'coalesced') return kind;
   return kind === 'filtered' || kind === 'closed' ? 'filtered' : undefined;
 }
 
-export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, kept: Kept): void {
+export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, plan: RecordPlan): void {
   // As an event, by the run that it did not start.
-  const runId = call.signal === undefined ? kept.runId : call.runId;
+  const runId = call.signal === undefined ? plan.runId : call.runId;
   if (call.redeliveredFrom !== null && runId !== null) rows.keepRedelivery(call, runId);
-  if (call.record !== undefined) rows.keepDelivery(call, kept);
+  if (call.record !== undefined) rows.keepDelivery(call, plan);
 }
 
 /**
@@ -189,44 +186,45 @@ export function* claim<Call extends Candidate>(
     return { kind: 'repeated', runId: startsNone ? null : repeated };
   }
 
-  const known: Known[] = [];
+  const checks: NameCheck[] = [];
   const refusals: Refusal[] = [];
   for (const { call } of members) {
-    const asked = yield* askNames(rows, call);
-    if (asked.kind === 'known') known.push(asked);
-    else refusals.push(asked);
+    const check = yield* askNames(rows, call);
+    if (check.kind === 'checked') checks.push(check);
+    else refusals.push(check);
   }
   const refusal = refusals.find(({ kind }) => kind === 'replayed') ?? refusals[0];
   // A nonce that names a run at any of the triggers names it for the answer.
   if (refusal?.kind === 'replayed') return refusals.find(isReplayWithRun) ?? refusal;
   if (refusal !== undefined) return refusal;
 
-  const isReplay = known.some((each) => each.isReplay);
-  const ofKey = known.find((each) => each.ofKey !== undefined)?.ofKey;
-  const fates: Fate[] = [];
+  const isReplay = checks.some((check) => check.isReplay);
+  const ofKey = checks.find((check) => check.ofKey !== undefined)?.ofKey;
+  const outcomes: Outcome[] = [];
   for (const [at, member] of members.entries()) {
-    fates.push(yield* fateOf(rows, member, { isKeyed: ofKey !== undefined, ofKey: known[at]?.ofKey }));
+    outcomes.push(yield* decideOutcome(rows, member, { isKeyed: ofKey !== undefined, ofKey: checks[at]?.ofKey }));
   }
-  const isKept = redelivered === undefined || fates.some(({ kind }) => kind !== 'filtered' && kind !== 'closed');
-  if (!isKept) return { kind: 'claimed', fates, isReplay, ofKey, isKept };
+  const isKept = redelivered === undefined || outcomes.some(({ kind }) => kind !== 'filtered' && kind !== 'closed');
+  if (!isKept) return { kind: 'claimed', outcomes, isReplay, ofKey, isKept };
   for (const [at, { held }] of members.entries()) {
-    if (held === undefined || limit === undefined || !startsLater(fates[at])) continue;
+    if (held === undefined || limit === undefined || !startsLater(outcomes[at])) continue;
     if (!(yield* holding.fits(limit.port, held, limit.bounds))) return 'full';
   }
   for (const [at, member] of members.entries()) {
-    const fate = fates[at];
-    if (fate !== undefined) fates[at] = yield* keep(rows, member, { fate, nonce: known[at]?.nonce, isReplay, limit });
+    const outcome = outcomes[at];
+    if (outcome === undefined) continue;
+    outcomes[at] = yield* keep(rows, member, { outcome, nonce: checks[at]?.nonce, isReplay, limit });
   }
-  return { kind: 'claimed', fates, isReplay, ofKey, isKept };
+  return { kind: 'claimed', outcomes, isReplay, ofKey, isKept };
 }
 
 const isReplayWithRun = ({ kind, runId }: Refusal) => kind === 'replayed' && runId !== null;
 
-const startsLater = (fate: Fate | undefined) => fate?.kind === 'held' || fate?.kind === 'coalesced';
+const startsLater = (outcome: Outcome | undefined) => outcome?.kind === 'held' || outcome?.kind === 'coalesced';
 
 /** What is known of a delivery's names: the first use of its nonce, and the run of its key. */
-interface Known {
-  readonly kind: 'known';
+interface NameCheck {
+  readonly kind: 'checked';
   readonly nonce: NonceUse | undefined;
   /** The nonce is known, and that refuses nothing. */
   readonly isReplay: boolean;
@@ -234,7 +232,7 @@ interface Known {
 }
 
 /** Asks for nonce and idempotency key: what refuses a delivery, or what is known of them. */
-function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<Known | Refusal> {
+function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<NameCheck | Refusal> {
   const { redeliveredFrom, nonce, idempotencyKey } = call;
   const found = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
   // What a person delivers again may start the run that a filter kept from starting.
@@ -244,15 +242,15 @@ function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Cal
   }
   const first = idempotencyKey === null ? undefined : yield* rows.findKey(call);
   if (first !== undefined && first.bodySha256 !== call.bodySha256) return { kind: 'conflict', runId: first.runId };
-  return { kind: 'known', nonce: isKnown ? found : undefined, isReplay: isKnown, ofKey: first?.runId };
+  return { kind: 'checked', nonce: isKnown ? found : undefined, isReplay: isKnown, ofKey: first?.runId };
 }
 
 /** What becomes of the delivery at one trigger. A key that another one knows makes it a repetition here too. */
-function* fateOf<Call extends Candidate>(
+function* decideOutcome<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   { call, start }: Member<Call>,
   { isKeyed, ofKey }: { readonly isKeyed: boolean; readonly ofKey: string | undefined },
-): Decision<Fate> {
+): Decision<Outcome> {
   if (start === 'never') return { kind: 'closed', runId: null };
   if (isKeyed) return { kind: 'duplicate', runId: ofKey ?? null };
   const ofEvent = call.event === undefined ? undefined : yield* rows.findEvent(call);
@@ -268,7 +266,7 @@ function* fateOf<Call extends Candidate>(
 }
 
 interface Keeping {
-  readonly fate: Fate;
+  readonly outcome: Outcome;
   readonly nonce: NonceUse | undefined;
   readonly isReplay: boolean;
   readonly limit: HeldLimit | undefined;
@@ -278,23 +276,23 @@ interface Keeping {
 function* keep<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   { call, held }: Member<Call>,
-  { fate, nonce, isReplay, limit }: Keeping,
-): Decision<Fate> {
-  const { kind, runId, place } = fate;
+  { outcome, nonce, isReplay, limit }: Keeping,
+): Decision<Outcome> {
+  const { kind, runId, place } = outcome;
   if (call.nonce !== undefined && nonce?.isOwn !== true) rows.keepNonce(call, runId);
   if (kind !== 'closed' && !isReplay && call.redeliveredFrom === null) countUse(rows, call);
   if (kind === 'answered') {
     if (call.event !== undefined) rows.keepEvent(call, call.runId);
-    return { ...fate, answered: yield* rows.answer(call) };
+    return { ...outcome, answered: yield* rows.answer(call) };
   }
-  if (runId === null || kind === 'duplicate') return fate;
+  if (runId === null || kind === 'duplicate') return outcome;
   if (call.idempotencyKey !== null) rows.keepKey(call, runId);
   if (call.event !== undefined) rows.keepEvent(call, runId);
   place?.keep();
   if (held !== undefined && limit !== undefined) {
     holding.keep(limit.port, { ...held, run: { ...held.run, id: runId } }, kind === 'coalesced');
   }
-  return kind === 'accepted' ? { ...fate, ...(yield* startRun(rows, call)) } : fate;
+  return kind === 'accepted' ? { ...outcome, ...(yield* startRun(rows, call)) } : outcome;
 }
 
 /** Counts the delivery for the key that verified it. */

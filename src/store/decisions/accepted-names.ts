@@ -7,6 +7,6 @@ export function askedNonce(
   { nonce }: DeliveryNames,
 ): (NonceCall & { readonly nonce: NonceClaim }) | undefined {
   if (nonce === undefined) return undefined;
-  const unknown = { digest: '', bodySha256: '', isVerified: false, isAsked: true, isEnforced: false };
+  const unknown = { digest: '', bodySha256: '', isTrusted: false, isAsked: true, isEnforced: false };
   return { flowId, triggerKey, nonce: { ...nonce, ...unknown, arrivedAt: at, expiresAt: at } };
 }

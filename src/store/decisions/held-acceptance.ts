@@ -26,10 +26,10 @@ export function* hold<Call extends Candidate>(
   const result = yield* claim(rows, [{ call, start: 'later', held }], { port, bounds });
   if (result === 'full') return result;
   if (result.kind !== 'claimed') return alone(result);
-  const { fate, isReplay } = keepAlone(rows, call, result);
-  if (fate.kind === 'held') keepHeldKeys(port, held);
-  if (fate.kind === 'filtered') return { kind: 'filtered', isReplay };
-  return { kind: fate.kind === 'duplicate' ? 'duplicate' : kind, runId: fate.runId ?? call.runId, isReplay };
+  const { outcome, isReplay } = keepAlone(rows, call, result);
+  if (outcome.kind === 'held') keepHeldKeys(port, held);
+  if (outcome.kind === 'filtered') return { kind: 'filtered', isReplay };
+  return { kind: outcome.kind === 'duplicate' ? 'duplicate' : kind, runId: outcome.runId ?? call.runId, isReplay };
 }
 
 /** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */

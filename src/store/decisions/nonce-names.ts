@@ -30,7 +30,7 @@ export interface NonceName {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly lastSeq: number | null;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
   readonly header: string;
   /** Null where the row is found by its alias. */
   readonly nonce: string | null;
@@ -45,7 +45,7 @@ export function digestOfNonceRow(row: Readonly<Record<string, unknown>>): string
   return nonceDigest(trigger, {
     header: String(row.header),
     value: String(row.nonce),
-    isVerified: row.is_verified === true,
+    isTrusted: row.is_verified === true,
   });
 }
 
@@ -64,15 +64,15 @@ export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): N
   const names: NonceName[] = [];
   for (const [place, { flowId, triggerKey, lastSeq, headers }] of keys.entries()) {
     const trigger = { flowId, triggerKey };
-    for (const isVerified of nonce.isVerified ? [true] : [false, true]) {
-      const of = { ...trigger, lastSeq, isVerified, until: Number.MAX_SAFE_INTEGER };
-      if (place > 0 || isVerified !== nonce.isVerified) {
+    for (const isTrusted of nonce.isTrusted ? [true] : [false, true]) {
+      const of = { ...trigger, lastSeq, isTrusted, until: Number.MAX_SAFE_INTEGER };
+      if (place > 0 || isTrusted !== nonce.isTrusted) {
         const { header, value } = nonce;
-        names.push({ ...of, header, nonce: value, digest: nonceDigest(trigger, { header, value, isVerified }) });
+        names.push({ ...of, header, nonce: value, digest: nonceDigest(trigger, { header, value, isTrusted }) });
       }
       for (const { header, until } of headers) {
         if (header === nonce.header || until <= nonce.arrivedAt) continue;
-        const named = { header, value: nonce.digest, digest: nonce.digest, isVerified };
+        const named = { header, value: nonce.digest, digest: nonce.digest, isTrusted };
         const digest = nonceAlias(trigger, named) ?? nonceDigest(trigger, named);
         names.push({ ...of, header, nonce: header === '' ? nonce.digest : null, digest, until });
       }

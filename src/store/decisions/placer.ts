@@ -48,7 +48,7 @@ export interface Held {
   readonly run: RunRow;
   readonly keys: readonly SearchKeyRow[];
   readonly body: Uint8Array;
-  readonly isVerified: boolean;
+  readonly isTrusted: boolean;
 }
 
 /** Has things wait, if the manifest says so. `features/placer.ts` lists the placers; the first that gives a place decides. */

@@ -23,9 +23,9 @@ export const holding = placers.flatMap(({ held }) => held ?? [])[0] ?? holdsNoth
 export function orderIn(
   { order }: RunnableRevision,
   trigger: NewRun['trigger'],
-  isVerified: boolean | null,
+  isTrusted: boolean | null,
 ): RunOrder | undefined {
-  return order && { ...order.readKey(trigger), isVerified };
+  return order && { ...order.readKey(trigger), isTrusted };
 }
 
 type Placed = Omit<PlacedRun, 'order'> & Pick<NewRun, 'order'>;

@@ -221,18 +221,18 @@ function toTrigger({ triggerKey, contentType, headers, body }: TriggerRow): RunT
 
 function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
   interface PlaceRow {
-    readonly isVerified: boolean | null;
+    readonly isTrusted: boolean | null;
     readonly state: OrderState | null;
     readonly key: string | null;
     readonly problem: string | null;
   }
   const row = yield* port.get<Omit<RunDetail, 'trigger' | 'searchKeys' | 'order'> & RunRow & TriggerRow & PlaceRow>(sql`
     SELECT ${runColumns}, ${fixed(selectedAs('own', CONTROLS))}, ${triggerColumns}, i.body,
-      o.is_verified AS "isVerified", o.state, o.key, o.problem
+      o.is_verified AS "isTrusted", o.state, o.key, o.problem
     FROM ${runsWithInput} LEFT JOIN sluice.ordered_runs AS o ON o.run_id = own.id WHERE own.id = ${uuidOf(runId)}`);
   if (row === undefined) return undefined;
-  const { contentType, headers, body, isVerified, state, key, problem, ...run } = row;
-  const order = isVerified === null ? null : { state, key, problem, isVerified };
+  const { contentType, headers, body, isTrusted, state, key, problem, ...run } = row;
+  const order = isTrusted === null ? null : { state, key, problem, isTrusted };
   const trigger = toTrigger(row);
   const newest = row.deliveries === null ? [] : yield* listDeliveriesOf(port, { run: row, trigger, newest: 1 });
   return { ...toRun(run), trigger: triggerOf(trigger, newest), order };

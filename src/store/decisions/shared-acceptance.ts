@@ -1,5 +1,5 @@
 import type { DeliveryShare } from '../../model/delivery.ts';
-import type { Candidate, SharedFate, SharedResult } from '../store.ts';
+import type { Candidate, SharedOutcome, SharedResult } from '../store.ts';
 import {
   type AcceptanceRows,
   claim,
@@ -8,7 +8,7 @@ import {
   keepRecord,
   type Member,
   mayStart,
-  outcomeOf,
+  recordedOutcome,
 } from './acceptance.ts';
 import type { Ask, Decision } from './decision.ts';
 import { keepHeldKeys } from './held-acceptance.ts';
@@ -39,40 +39,40 @@ export function* acceptShared<Call extends Candidate>(
   const result = yield* claim(rows, members, { port, bounds });
   if (result === 'full' || result.kind !== 'claimed') return result;
   const { isReplay, ofKey, isKept } = result;
-  const fates = result.fates.map(({ kind, ...fate }, at): SharedFate => {
+  const outcomes = result.outcomes.map(({ kind, ...outcome }, at): SharedOutcome => {
     const call = members[at]?.call;
     if (call === undefined || kind === 'coalesced') throw new Error('A shared delivery joined another one.');
-    return { flowId: call.flowId, triggerKey: call.triggerKey, kind, ...fate };
+    return { flowId: call.flowId, triggerKey: call.triggerKey, kind, ...outcome };
   });
-  const lead = leadOf(fates, ofKey ?? null);
+  const lead = leadOf(outcomes, ofKey ?? null);
   const { call: leading, held } = members[lead.at] ?? {};
   if (isKept && leading !== undefined) {
-    const shares = sharesOf(members, fates);
+    const shares = sharesOf(members, outcomes);
     const own = shares.splice(lead.at, 1);
-    const outcome = outcomeOf(lead.kind, leading);
+    const outcome = recordedOutcome(lead.kind, leading);
     keepRecord(rows, leading, { runId: lead.runId, isReplay, outcome, shares: [...own, ...shares] });
     if (lead.kind === 'held' && held !== undefined) keepHeldKeys(port, held);
   }
-  return { kind: 'shared', fates, lead: lead.at, runId: lead.runId, isReplay };
+  return { kind: 'shared', outcomes, lead: lead.at, runId: lead.runId, isReplay };
 }
 
 /** From what the record says of the delivery to what only others of its triggers say. */
 const LEADING = ['accepted', 'held', 'answered', 'duplicate', 'filtered', 'closed'] as const;
 
-/** The fate that the record and the answer have: the first run that starts, else the first that will, else what it repeats. */
-function leadOf(fates: readonly SharedFate[], ofKey: string | null): SharedFate & { readonly at: number } {
-  const rank = ({ kind, runId }: SharedFate) =>
+/** The outcome that the record and the answer have: the first run that starts, else the first that will, else what it repeats. */
+function leadOf(outcomes: readonly SharedOutcome[], ofKey: string | null): SharedOutcome & { readonly at: number } {
+  const rank = ({ kind, runId }: SharedOutcome) =>
     LEADING.indexOf(kind) + (kind === 'duplicate' && runId === null ? 0.5 : 0);
-  const [lead] = fates
-    .map((fate, at) => ({ ...fate, at }))
+  const [lead] = outcomes
+    .map((outcome, at) => ({ ...outcome, at }))
     .sort((one, other) => rank(one) - rank(other) || one.at - other.at);
   if (lead === undefined) throw new Error('A shared delivery has no trigger.');
   // What only another trigger knows it by names the run all the same.
   return lead.kind === 'duplicate' && lead.runId === null ? { ...lead, runId: ofKey } : lead;
 }
 
-function sharesOf(members: readonly Member<Candidate>[], fates: readonly SharedFate[]): DeliveryShare[] {
-  return fates.map(({ kind, flowId, triggerKey, runId }, at): DeliveryShare => {
+function sharesOf(members: readonly Member<Candidate>[], outcomes: readonly SharedOutcome[]): DeliveryShare[] {
+  return outcomes.map(({ kind, flowId, triggerKey, runId }, at): DeliveryShare => {
     const isOwn = kind === 'accepted' || kind === 'held';
     const isUnevaluated = members[at]?.call.record?.outcome === 'unevaluated' && (isOwn || kind === 'answered');
     const outcome = isUnevaluated ? 'unevaluated' : isOwn ? null : kind;

@@ -52,7 +52,7 @@ export const acceptanceOperations: Operations<'accept' | 'acceptShared' | 'holdD
   acceptShared: {
     purpose: 'write',
     changes: (_, result) =>
-      (result.kind === 'shared' ? result.fates : [])
+      (result.kind === 'shared' ? result.outcomes : [])
         .filter(({ kind }) => kind === 'held')
         .map(({ flowId }) => ({ kind: 'flow', flowId })),
     run: acceptSharedOne,
@@ -179,7 +179,7 @@ function heldOf({ acceptance: { run }, idempotencyKey, nonce }: AcceptCall): Hel
     run: runRow(run, idempotencyKey),
     keys: searchKeyRows(run.searchKeys),
     body: run.trigger.body,
-    isVerified: nonce?.isVerified === true,
+    isTrusted: nonce?.isTrusted === true,
   };
 }
 
@@ -291,7 +291,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
     nonceRow: nonce && {
       ...claimed,
       digest: nonceDigest(run, nonce),
-      is_verified: nonce.isVerified,
+      is_verified: nonce.isTrusted,
       header: nonce.header,
       nonce: nonce.value,
       alias: nonceAlias(run, nonce),

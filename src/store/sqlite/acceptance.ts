@@ -100,7 +100,7 @@ function prepareHoldDelivery(
 
 function heldOf({ run: [row, , keys], body, nonce }: AcceptCall): Held {
   const run = Object.fromEntries(RUN_COLUMNS.map((column, place) => [column, row[place]])) as RunRow;
-  return { run, keys, body, isVerified: nonce?.isVerified === true };
+  return { run, keys, body, isTrusted: nonce?.isTrusted === true };
 }
 
 function prepareAcceptShared(
@@ -295,12 +295,12 @@ export function prepareNonces(db: Database, index: NonceIndex): Nonces {
     ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const findUnder = (
     arrivedAt: number,
-    { flowId, triggerKey, lastSeq, isVerified, header, nonce, digest }: Omit<NonceName, 'until'>,
+    { flowId, triggerKey, lastSeq, isTrusted, header, nonce, digest }: Omit<NonceName, 'until'>,
   ) => {
     const alias = nonce === null ? digest : null;
     for (const seq of index.find(hashOfDigest(digest))) {
       if (lastSeq !== null && seq > lastSeq) continue;
-      const first = find.get(seq, nonce, alias, header, Number(isVerified), triggerKey, flowId, arrivedAt);
+      const first = find.get(seq, nonce, alias, header, Number(isTrusted), triggerKey, flowId, arrivedAt);
       if (first !== undefined) return first;
     }
     return undefined;
@@ -309,8 +309,8 @@ export function prepareNonces(db: Database, index: NonceIndex): Nonces {
     find(call, keys) {
       const { flowId, triggerKey, nonce } = call;
       if (nonce === undefined) return undefined;
-      const { header, isVerified, value, name: digest, arrivedAt } = nonce;
-      const own = findUnder(arrivedAt, { flowId, triggerKey, lastSeq: null, isVerified, header, nonce: value, digest });
+      const { header, isTrusted, value, name: digest, arrivedAt } = nonce;
+      const own = findUnder(arrivedAt, { flowId, triggerKey, lastSeq: null, isTrusted, header, nonce: value, digest });
       if (own !== undefined) return { ...own, isOwn: true };
       for (const other of otherNames(call, keys)) {
         const first = findUnder(arrivedAt, other);
@@ -321,10 +321,10 @@ export function prepareNonces(db: Database, index: NonceIndex): Nonces {
     keep(call, runId, keys) {
       const { flowId, triggerKey, nonce } = call;
       if (nonce === undefined) return;
-      const { value, header, isVerified, bodySha256, name, alias } = nonce;
+      const { value, header, isTrusted, bodySha256, name, alias } = nonce;
       const hash = hashOfDigest(name);
       const seq = alias === null ? index.add(hash) : index.add(hash, hashOfDigest(alias));
-      const names = [seq, hash, flowId, triggerKey, Number(isVerified), header, value, alias];
+      const names = [seq, hash, flowId, triggerKey, Number(isTrusted), header, value, alias];
       insert.run(names, bodySha256, runId, nonceExpiry(nonce));
       const used = newHeader(call, keys);
       if (used !== undefined) keepHeaders(port, [{ flowId, triggerKey, ...used }]);

@@ -23,7 +23,7 @@ import {
 } from '../samples.ts';
 
 const quiet = 2000;
-const claim: CoalesceClaim = { key: 'sku-1', isVerified: true, quietMs: quiet, maxMs: 10_000, collect: 4 };
+const claim: CoalesceClaim = { key: 'sku-1', isTrusted: true, quietMs: quiet, maxMs: 10_000, collect: 4 };
 
 interface Given extends Omit<Partial<Acceptance>, 'coalesce' | 'run'> {
   readonly at?: number;
@@ -61,7 +61,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
     test('share no run where their turns are among other runs', async (store) => {
       const ordered = (n: number, key: string) => {
         const given = coalescing(n);
-        return { ...given, run: { ...given.run, order: { key, problem: null, isVerified: true } } };
+        return { ...given, run: { ...given.run, order: { key, problem: null, isTrusted: true } } };
       };
       await store.accept(ordered(1, 'order 1'));
       expect(await store.accept(ordered(2, 'order 2'))).toMatchObject({ kind: 'accepted', runId: id(1002) });
@@ -160,13 +160,13 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
       const delivery = aDelivery({ id: id(4), triggerKey: 'other', receivedAt: T0, runId: id(1004) });
       const others = [
         coalescing(2, { claim: { key: 'sku-2' } }),
-        coalescing(3, { claim: { isVerified: false } }),
+        coalescing(3, { claim: { isTrusted: false } }),
         { ...ofTrigger, delivery, run: { ...ofTrigger.run, triggerKey: 'other' } },
       ];
       await store.accept(coalescing(1));
       for (const other of others) expect(await store.accept(other)).toMatchObject({ kind: 'accepted' });
       expect(await store.accept(coalescing(5))).toEqual(joined);
-      expect(await store.accept(coalescing(6, { claim: { isVerified: false } }))).toMatchObject({ runId: id(1003) });
+      expect(await store.accept(coalescing(6, { claim: { isTrusted: false } }))).toMatchObject({ runId: id(1003) });
       expect(await deliveriesOf(store, id(1001))).toEqual(['{"n":1}', '{"n":5}']);
     });
 

@@ -55,7 +55,7 @@ async function drain(store: Store, query: Partial<typeof page> = {}): Promise<st
 /** A delivery that joins others of its key, or is joined by them. */
 function joining(n: number, key: string, { body, headers }: { body?: string; headers?: Record<string, string> } = {}) {
   const { run, ...rest } = acceptanceOf(n);
-  const coalesce = { key, isVerified: true, quietMs: 2000, maxMs: 10_000, collect: 100 };
+  const coalesce = { key, isTrusted: true, quietMs: 2000, maxMs: 10_000, collect: 100 };
   const steps = run.steps.map((step) => ({ ...step, dueAt: T0 + 2000 }));
   const own = { contentType: 'text/plain', headers: headers ?? {}, body: Buffer.from(body ?? `${n}`) };
   const trigger = body === undefined ? run.trigger : { ...run.trigger, ...own };

@@ -65,7 +65,7 @@ export function nonceNames({ test }: StoreUnderTest): void {
     });
 
     test('of an unverified one take no place of a verified one, whatever they are', async (store) => {
-      const lenient = { isVerified: false, isEnforced: false };
+      const lenient = { isTrusted: false, isEnforced: false };
       await store.accept(acceptanceOf(1, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), ...lenient }) }));
       const honest = acceptanceOf(2, { nonce: aNonce({ ...byHeader('x-a', '1', 'b'), isEnforced: false }) });
       expect(await store.accept(honest)).toMatchObject({ kind: 'accepted', isReplay: false });
@@ -84,7 +84,7 @@ export function nonceNames({ test }: StoreUnderTest): void {
         /** A header that the sender left out. */
         lacks: fc.option(fc.constantFrom('x-a', 'x-b'), { nil: undefined, freq: 5 }),
         bytes: fc.constantFrom('b', 'c', 'd'),
-        isVerified: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 1 }),
+        isTrusted: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 1 }),
       });
       const deploy = fc.record({
         header,
@@ -112,20 +112,20 @@ interface Deploy {
     readonly ids: Readonly<Record<'x-a' | 'x-b', number>>;
     readonly lacks: 'x-a' | 'x-b' | undefined;
     readonly bytes: string;
-    readonly isVerified: boolean;
+    readonly isTrusted: boolean;
   }[];
 }
 
 /** By the rule itself: while the same header is named its value tells deliveries apart, otherwise the bytes do. */
 function isKnown(claim: NonceClaim, first: NonceClaim): boolean {
-  if (!first.isVerified && claim.isVerified) return false;
+  if (!first.isTrusted && claim.isTrusted) return false;
   if (claim.header === first.header && claim.header !== '') return claim.value === first.value;
   return claim.digest === first.digest;
 }
 
 /** A replay that is not enforced is kept as well, unless the row of its own name is there. */
 function isSameName(claim: NonceClaim, first: NonceClaim): boolean {
-  const isSame = claim.value === first.value && claim.isVerified === first.isVerified;
+  const isSame = claim.value === first.value && claim.isTrusted === first.isTrusted;
   return isSame && claim.header === first.header;
 }
 
@@ -134,10 +134,10 @@ async function play(store: Store, group: number, deploys: readonly Deploy[]): Pr
   let n = group * 1000;
   for (const { header, isEnforced, deliveries, ...deploy } of deploys) {
     const isAsked = deploy.isAsked || header !== '';
-    for (const { ids, lacks, bytes, isVerified } of deliveries) {
+    for (const { ids, lacks, bytes, isTrusted } of deliveries) {
       n += 1;
       const names = header === '' || header === lacks ? byBytes(bytes) : byHeader(header, `${ids[header]}`, bytes);
-      const nonce = aNonce({ ...names, isAsked, isVerified, isEnforced: isEnforced && isVerified });
+      const nonce = aNonce({ ...names, isAsked, isTrusted, isEnforced: isEnforced && isTrusted });
       const result = await store.accept({ run: aRun({ id: id(n), flowId: `flow ${group}` }), nonce });
       const known = isAsked && accepted.some((first) => isKnown(nonce, first));
       const expected = known && nonce.isEnforced ? { kind: 'replayed' } : { kind: 'accepted', isReplay: known };

@@ -23,10 +23,10 @@ import {
 } from '../samples.ts';
 import { asking, CHILD, deploy, PARENT, running, statusOf } from '../sub-run-samples.ts';
 
-const verified = (key: string | null, isVerified: boolean | null = true): NewRun['order'] => ({
+const verified = (key: string | null, isTrusted: boolean | null = true): NewRun['order'] => ({
   key,
   problem: key === null ? 'gives null' : null,
-  isVerified,
+  isTrusted,
 });
 
 type Flow = Parameters<typeof deploy>[2] & {
@@ -151,14 +151,14 @@ export function orders({ test }: StoreUnderTest): void {
         [id(4), false],
         [id(999), false],
       ] as const;
-      for (const [n, [sourceRunId, isVerified]] of repeats.entries()) {
+      for (const [n, [sourceRunId, isTrusted]] of repeats.entries()) {
         await store.accept(startOf(10 + n, `repeat ${n}`, { sourceRunId, order: verified(`repeat ${n}`, null) }));
-        expect(await store.findRun(id(10 + n)), sourceRunId).toMatchObject({ order: { isVerified } });
+        expect(await store.findRun(id(10 + n)), sourceRunId).toMatchObject({ order: { isTrusted } });
       }
       // Started by hand, or by a schedule.
       await store.accept(startOf(20, 'c', { triggerType: 'manual', order: undefined }));
       await store.accept(startOf(21, 'd', { sourceRunId: id(20), order: verified('d', null) }));
-      expect(await store.findRun(id(21))).toMatchObject({ order: { isVerified: true } });
+      expect(await store.findRun(id(21))).toMatchObject({ order: { isTrusted: true } });
     });
 
     test('a lease that is given with a run is not taken by one that waits', async (store) => {
@@ -279,8 +279,8 @@ export function orders({ test }: StoreUnderTest): void {
         [3, 'a', false],
         [4, 'b', true],
       ] as const;
-      for (const [n, key, isVerified] of held) {
-        const acceptance = acceptanceOf(n, { nonce: aNonce({ value: `n${n}`, isVerified }) });
+      for (const [n, key, isTrusted] of held) {
+        const acceptance = acceptanceOf(n, { nonce: aNonce({ value: `n${n}`, isTrusted }) });
         const trigger = { ...acceptance.run.trigger, body: body(key) };
         await store.holdDelivery({ ...acceptance, run: { ...acceptance.run, trigger } });
       }

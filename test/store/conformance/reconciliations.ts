@@ -102,7 +102,7 @@ export function reconciliations({ test }: StoreUnderTest): void {
     });
 
     test('are known although nothing of it was verified', async (store) => {
-      await store.accept(acceptanceOf(1, { nonce: aNonce({ header, value: 'one', isVerified: false }) }));
+      await store.accept(acceptanceOf(1, { nonce: aNonce({ header, value: 'one', isTrusted: false }) }));
       expect(await known(store, [{ nonce: { header, value: 'one' } }])).toEqual([true]);
     });
 

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { booksStore } from '../../../src/features/books/store.ts';
 import { deliveriesStore } from '../../../src/features/deliveries/store.ts';
 import { holdStore } from '../../../src/features/hold/store.ts';
-import type { Acceptance, SharedAcceptance, SharedFate, SharedResult, Store } from '../../../src/store/store.ts';
+import type { Acceptance, SharedAcceptance, SharedOutcome, SharedResult, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import {
   acceptanceOf,
@@ -40,11 +40,11 @@ function sent(n: number, flows: Partial<Record<Flow, Change>>, all: Change = {})
 }
 
 const runOf = (n: number, flowId: Flow) => id(1_000_000 * (FLOWS.indexOf(flowId) + 1) + n);
-const fate = (flowId: Flow, kind: SharedFate['kind'], runId: string | null = null) => ({
+const outcome = (flowId: Flow, kind: SharedOutcome['kind'], runId: string | null = null) => ({
   ...{ flowId, triggerKey, kind },
   runId,
 });
-const fatesOf = (result: SharedResult) => (result.kind === 'shared' ? result.fates : result);
+const outcomesOf = (result: SharedResult) => (result.kind === 'shared' ? result.outcomes : result);
 const both = { 'flow a': {}, 'flow b': {} } as const;
 const discardOf = (store: Store, flowId: Flow) =>
   store.of(holdStore).discardHeld({ flowId, heldBefore: T0 + minute, limit: 9, note: 'held, and discarded by x' });
@@ -68,21 +68,21 @@ function model() {
     const members = FLOWS.flatMap((flowId, at) => (flows[at] === 'none' ? [] : [{ flowId, says: flows[at] }]));
     if (members.some(({ flowId }) => nonces.has(`${flowId} ${nonce}`))) return 'replayed';
     const isKeyed = key !== null && members.some(({ flowId }) => keys.has(`${flowId} ${key}`));
-    const fates = members.map(({ flowId, says }): SharedFate => {
+    const outcomes = members.map(({ flowId, says }): SharedOutcome => {
       const ofKey = key === null ? undefined : keys.get(`${flowId} ${key}`);
       const ofEvent = event === null ? undefined : events.get(`${flowId} ${event}`);
-      if (says === 'never') return fate(flowId, 'closed');
-      if (isKeyed) return fate(flowId, 'duplicate', ofKey ?? null);
-      if (ofEvent !== undefined) return fate(flowId, 'duplicate', ofEvent);
-      return says === 'filtered' ? fate(flowId, 'filtered') : fate(flowId, 'accepted', runOf(n, flowId));
+      if (says === 'never') return outcome(flowId, 'closed');
+      if (isKeyed) return outcome(flowId, 'duplicate', ofKey ?? null);
+      if (ofEvent !== undefined) return outcome(flowId, 'duplicate', ofEvent);
+      return says === 'filtered' ? outcome(flowId, 'filtered') : outcome(flowId, 'accepted', runOf(n, flowId));
     });
     for (const [at, { flowId }] of members.entries()) {
       nonces.add(`${flowId} ${nonce}`);
-      const runId = fates[at]?.kind === 'accepted' ? fates[at].runId : null;
+      const runId = outcomes[at]?.kind === 'accepted' ? outcomes[at].runId : null;
       if (runId !== null && event !== null) events.set(`${flowId} ${event}`, runId);
       if (runId !== null && key !== null) keys.set(`${flowId} ${key}`, runId);
     }
-    return fates;
+    return outcomes;
   };
 }
 
@@ -90,8 +90,8 @@ export function shared({ test }: StoreUnderTest): void {
   describe('a delivery to several triggers', () => {
     test('has one record, and one run for each of them', async (store) => {
       const result = await store.acceptShared(sent(1, both));
-      const runs = FLOWS.slice(0, 2).map((flowId) => fate(flowId, 'accepted', runOf(1, flowId)));
-      expect(result).toEqual({ kind: 'shared', fates: runs, lead: 0, runId: runOf(1, 'flow a'), isReplay: false });
+      const runs = FLOWS.slice(0, 2).map((flowId) => outcome(flowId, 'accepted', runOf(1, flowId)));
+      expect(result).toEqual({ kind: 'shared', outcomes: runs, lead: 0, runId: runOf(1, 'flow a'), isReplay: false });
       expect((await runIds(store)).sort()).toEqual([runOf(1, 'flow a'), runOf(1, 'flow b')]);
       const kept = await store.findDelivery(id(1));
       expect(kept).toMatchObject({ flowId: 'flow a', runId: runOf(1, 'flow a'), rejected: false });
@@ -150,7 +150,10 @@ export function shared({ test }: StoreUnderTest): void {
     test('is filtered for each by itself, and keeps the nonce of all', async (store) => {
       const nonce = aNonce();
       const result = await store.acceptShared(sent(1, { 'flow a': { isFiltered: true }, 'flow b': {} }, { nonce }));
-      expect(fatesOf(result)).toEqual([fate('flow a', 'filtered'), fate('flow b', 'accepted', runOf(1, 'flow b'))]);
+      expect(outcomesOf(result)).toEqual([
+        outcome('flow a', 'filtered'),
+        outcome('flow b', 'accepted', runOf(1, 'flow b')),
+      ]);
       const kept = await store.findDelivery(id(1));
       expect(kept).toMatchObject({ flowId: 'flow b', runId: runOf(1, 'flow b') });
       expect(kept?.shares?.map(({ flowId, outcome }) => [flowId, outcome])).toEqual([
@@ -163,7 +166,7 @@ export function shared({ test }: StoreUnderTest): void {
 
     test('is filtered where it is for all of them', async (store) => {
       const result = await store.acceptShared(sent(1, both, { isFiltered: true }));
-      expect(fatesOf(result)).toEqual([fate('flow a', 'filtered'), fate('flow b', 'filtered')]);
+      expect(outcomesOf(result)).toEqual([outcome('flow a', 'filtered'), outcome('flow b', 'filtered')]);
       expect(await store.findDelivery(id(1))).toMatchObject({ outcome: 'filtered', runId: null });
       expect(await store.of(booksStore).countBooks({})).toMatchObject({ accepted: 1, filtered: 1, unaccounted: 0 });
     });
@@ -172,15 +175,15 @@ export function shared({ test }: StoreUnderTest): void {
       const event = { id: 'event', arrivedAt: T0, expiresAt: T0 + minute };
       await store.acceptShared(sent(1, { 'flow a': { event } }));
       const result = await store.acceptShared(sent(2, both, { event }));
-      expect(fatesOf(result)).toEqual([
-        fate('flow a', 'duplicate', runOf(1, 'flow a')),
-        fate('flow b', 'accepted', runOf(2, 'flow b')),
+      expect(outcomesOf(result)).toEqual([
+        outcome('flow a', 'duplicate', runOf(1, 'flow a')),
+        outcome('flow b', 'accepted', runOf(2, 'flow b')),
       ]);
       expect(await store.findDelivery(id(2))).toMatchObject({ flowId: 'flow b', runId: runOf(2, 'flow b') });
       const third = await store.acceptShared(sent(3, both, { event }));
-      expect(fatesOf(third)).toEqual([
-        fate('flow a', 'duplicate', runOf(1, 'flow a')),
-        fate('flow b', 'duplicate', runOf(2, 'flow b')),
+      expect(outcomesOf(third)).toEqual([
+        outcome('flow a', 'duplicate', runOf(1, 'flow a')),
+        outcome('flow b', 'duplicate', runOf(2, 'flow b')),
       ]);
       expect(await store.findDelivery(id(3))).toMatchObject({ outcome: 'duplicate', runId: runOf(1, 'flow a') });
     });
@@ -189,7 +192,10 @@ export function shared({ test }: StoreUnderTest): void {
       const idempotencyKey = 'key';
       await store.acceptShared(sent(1, { 'flow a': {} }, { idempotencyKey }));
       const result = await store.acceptShared(sent(2, both, { idempotencyKey }));
-      expect(fatesOf(result)).toEqual([fate('flow a', 'duplicate', runOf(1, 'flow a')), fate('flow b', 'duplicate')]);
+      expect(outcomesOf(result)).toEqual([
+        outcome('flow a', 'duplicate', runOf(1, 'flow a')),
+        outcome('flow b', 'duplicate'),
+      ]);
       const other = sent(3, both, { idempotencyKey }).map(({ acceptance, ...rest }) => {
         const trigger = { ...acceptance.run.trigger, body: new TextEncoder().encode('[]') };
         return { ...rest, acceptance: { ...acceptance, run: { ...acceptance.run, trigger } } };
@@ -202,9 +208,9 @@ export function shared({ test }: StoreUnderTest): void {
       await deployBoth(store);
       await store.setFlowDraining({ flowId: 'flow b', isDraining: true, at: T0 });
       const result = await store.acceptShared(sent(1, { 'flow a': {}, 'flow b': { start: 'later' } }));
-      expect(fatesOf(result)).toEqual([
-        fate('flow a', 'accepted', runOf(1, 'flow a')),
-        fate('flow b', 'held', runOf(1, 'flow b')),
+      expect(outcomesOf(result)).toEqual([
+        outcome('flow a', 'accepted', runOf(1, 'flow a')),
+        outcome('flow b', 'held', runOf(1, 'flow b')),
       ]);
       expect(await countHeld(store)).toEqual({ 'flow b': 1 });
       await store.setFlowDraining({ flowId: 'flow b', isDraining: false, at: T0 });
@@ -276,9 +282,9 @@ export function shared({ test }: StoreUnderTest): void {
           return { ...rest, acceptance: { ...acceptance, delivery } };
         });
       };
-      expect(fatesOf(await store.acceptShared(again(2, { isFiltered: true })))).toEqual([
-        fate('flow a', 'filtered'),
-        fate('flow b', 'filtered'),
+      expect(outcomesOf(await store.acceptShared(again(2, { isFiltered: true })))).toEqual([
+        outcome('flow a', 'filtered'),
+        outcome('flow b', 'filtered'),
       ]);
       expect(await store.findDelivery(id(2))).toBeUndefined();
       const results = await Promise.all(Array.from({ length: 10 }, (_, n) => store.acceptShared(again(10 + n))));
@@ -319,7 +325,7 @@ export function shared({ test }: StoreUnderTest): void {
                 ...(one.key !== null && { idempotencyKey: `${group} ${one.key}` }),
               }),
             );
-            expect(result.kind === 'shared' ? result.fates : result.kind).toEqual(expected(n, one));
+            expect(result.kind === 'shared' ? result.outcomes : result.kind).toEqual(expected(n, one));
           }
         }),
         { numRuns: 60 },
@@ -412,14 +418,14 @@ export function shared({ test }: StoreUnderTest): void {
       await tryAt(store, accepted(1, 'one', { 'flow a': {} }), 'flow a');
       await apply(store, { 'flow b': true });
       const late = sent(2, both, { event: eventOf('one'), nonce: aNonce({ value: 'late', digest: 'late' }) });
-      expect(fatesOf(await store.acceptShared(late))).toEqual([
-        fate('flow a', 'duplicate', runOf(1, 'flow a')),
-        fate('flow b', 'accepted', runOf(2, 'flow b')),
+      expect(outcomesOf(await store.acceptShared(late))).toEqual([
+        outcome('flow a', 'duplicate', runOf(1, 'flow a')),
+        outcome('flow b', 'accepted', runOf(2, 'flow b')),
       ]);
       const next = sent(3, both, { event: eventOf('two'), nonce: aNonce({ value: 'next', digest: 'next' }) });
-      expect(fatesOf(await store.acceptShared(next))).toEqual([
-        fate('flow a', 'accepted', runOf(3, 'flow a')),
-        fate('flow b', 'accepted', runOf(3, 'flow b')),
+      expect(outcomesOf(await store.acceptShared(next))).toEqual([
+        outcome('flow a', 'accepted', runOf(3, 'flow a')),
+        outcome('flow b', 'accepted', runOf(3, 'flow b')),
       ]);
     });
 
