@@ -38,7 +38,7 @@ interface RunsOptions extends ServiceOptions, RunFilterOptions, PagingOptions {
   readonly group?: true;
 }
 
-/** A run, as far as commands show it. */
+/** The fields of a run that commands show. */
 export interface ServedRun {
   readonly id: string;
   readonly flowName: string;
@@ -61,7 +61,7 @@ export interface ServedRun {
 
 interface RunWait {
   readonly for: WaitKind;
-  /** Null where the whole run waits. */
+  /** Null if the whole run waits. */
   readonly stepKey: string | null;
   readonly signalName: string | null;
   readonly host: string | null;
@@ -72,7 +72,7 @@ interface RunWait {
   readonly steps: number;
 }
 
-/** A run with its graph and the state of its steps, as far as commands read it. */
+/** A run with its graph and the state of its steps: the fields that commands read. */
 export interface RunOutline {
   readonly run: ServedRun;
   readonly control: {
@@ -88,12 +88,12 @@ export interface RunOutline {
   }[];
 }
 
-/** Keys of the failed steps that no later step handled. */
+/** Keys of the failed steps that no later step handles. */
 export function failedSteps({ graph, steps }: RunOutline): string[] {
   return unhandledFailures(wire(graph), new Map(steps.map(({ stepKey, status }) => [stepKey, status])));
 }
 
-/** The runs of a running service. */
+/** Lists the runs of a running service. */
 function makeRuns(): Command {
   const command = new Command('runs')
     .helpGroup(HELP.daily)
@@ -102,7 +102,7 @@ function makeRuns(): Command {
   return withService(command).action(reporting(listRuns));
 }
 
-/** Adds the filters that lists of runs, and actions on many of them, have. */
+/** Adds the filters that run lists and actions on many runs share. */
 export function withRunFilter(command: Command): Command {
   const filtered = command
     .option('--flow <flow>', 'of the flow with this id or name')
@@ -118,7 +118,7 @@ export function withRunFilter(command: Command): Command {
   return withSpan(filtered);
 }
 
-/** The filter as the API takes it; times are milliseconds. */
+/** The filter in the API's format; times are in milliseconds. */
 export async function runFilterOf(client: ServiceClient, options: RunFilterOptions) {
   const { flow, status, waiting, search, key, step, code, host, error, builtIn, since, until } = options;
   const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
@@ -126,7 +126,7 @@ export async function runFilterOf(client: ServiceClient, options: RunFilterOptio
   return { flowId, status, waiting, search, searchKeys: key, ...cause, includeBuiltIn: builtIn, since, until };
 }
 
-/** Whether an option narrows what a command is about. */
+/** Whether any option narrows the selection of runs. */
 export function isFiltered(options: RunFilterOptions): boolean {
   const { flow, status, waiting, search, key, step, code, host, error, since, until } = options;
   const given = [flow, status, waiting, search, key, step, code, host, error, since, until];
@@ -188,7 +188,7 @@ async function listFailures(
 
 const BARS = '▁▂▃▄▅▆▇█';
 
-/** Numbers as bars; none is a blank. */
+/** Numbers as bars; a zero becomes a space. */
 function sparkline(numbers: readonly number[]): string {
   const most = Math.max(...numbers);
   return numbers
@@ -202,15 +202,15 @@ export function runRow(run: ServedRun): string[] {
   return [run.id, secondOf(run.startedAt), run.status, run.flowName, whyOf(run)];
 }
 
-/** What a run in flight waits for, or where an ended one failed; empty if neither. */
+/** What a running run waits for, or where an ended run failed; empty if neither. */
 function whyOf({ waitingFor, failure }: ServedRun): string {
   if (failure === null) return waitingFor.map(waitText).join('; ');
   const { stepKey, code, message, handled } = failure;
-  // The fact first, and without its code: the id leaves little room.
+  // The message comes first, without the error code: the run id leaves little room.
   return `${message || code} (${stepKey}${handled ? ', handled' : ''})`;
 }
 
-/** What a step does meanwhile, and what it does at the time that is set, if one is; as the page has it. */
+/** For each kind of wait: what the step does now, and what it does at the set time, if any; worded as on the page. */
 const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string, next: string]>> = {
   signal: [({ signalName }) => `waits for the signal ${signalName ?? '?'}`, 'gives up'],
   delay: [() => 'waits', 'continues'],
@@ -224,7 +224,7 @@ const WAITS: Readonly<Record<WaitKind, readonly [does: (wait: RunWait) => string
   slot: [() => 'waits for a free slot', 'was due'],
 };
 
-/** A wait in words, with its step. */
+/** Describes a wait in words, with its step. */
 export function waitText(wait: RunWait): string {
   const { stepKey, until, why, steps } = wait;
   const [does, next] = WAITS[wait.for];
@@ -237,7 +237,7 @@ interface SignalOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-/** The answer of the API. */
+/** Answer of the API. */
 interface DeliveredSignal {
   readonly delivered: boolean;
   readonly stepKey: string | null;

@@ -34,10 +34,10 @@ const failuresSchema = z
   })
   .meta({ id: 'RunFailures' });
 
-/** What this operation answers. */
+/** Answer of this operation. */
 export type RunFailures = z.output<typeof failuresSchema>;
 
-/** What the failures of runs have in common, the most frequent first. */
+/** Groups failures by their common cause, most frequent first. */
 export const runFailureRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/failures',

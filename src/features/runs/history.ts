@@ -40,16 +40,16 @@ const lineageSchema = z.object({
   edited: z.boolean().describe('Its delivery has a body that a person edited, and no publisher signed.'),
 });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface RunHistoryAnswers {
   readonly RunEvent: z.output<typeof runEventSchema>;
   readonly Lineage: z.output<typeof lineageSchema>;
 }
 
-/** A loop of the largest size makes hundreds of thousands of events. */
+/** The largest loop makes hundreds of thousands of events. */
 const MAX_EVENTS = 10_000;
 
-/** What happened to a run, and where it comes from. */
+/** The events of a run, and its lineage. */
 export const runHistoryRoutes: ApiRoutes = (app, services) => {
   eventsRoute(app, services);
   lineageRoute(app, services);
@@ -93,7 +93,7 @@ const eventsRoute: ApiRoutes = (app, { store }) => {
 
 interface Happened {
   readonly at: number;
-  /** The order of events in the same millisecond. */
+  /** Orders events of the same millisecond. */
   readonly rank: number;
   readonly type: string;
   readonly stepKey: string | null;
@@ -107,8 +107,8 @@ interface RunHistory {
 }
 
 /**
- * The newest `take` events of a run, oldest first. They are derived from the rows of the run, so that they cannot
- * contradict them. `stepEvents` must hold at least `take` items, if there are so many.
+ * The newest `take` events of a run, oldest first. They are derived from the rows of the run, so they cannot contradict
+ * the rows. `stepEvents` must hold at least `take` items if the run has that many.
  */
 function runEvents({ run, stepEvents, signals }: RunHistory, take: number): z.output<typeof runEventSchema>[] {
   const others: Happened[] = [
@@ -135,7 +135,7 @@ function runEvents({ run, stepEvents, signals }: RunHistory, take: number): z.ou
     }));
 }
 
-/** In one millisecond starts come before ends, because a short step has both. */
+/** Within one millisecond, starts come before ends: a short step starts and ends in the same one. */
 const RANKS: Readonly<Record<StepEvent['kind'], number>> = {
   started: 3,
   completed: 4,
@@ -205,7 +205,7 @@ const lineageRoute: ApiRoutes = (app, services) => {
 
 type Relative = z.output<typeof relativeSchema>;
 
-/** A flow can neither be its own failure flow nor run itself, so those lead to another flow, and a repetition to the same. */
+/** A flow can be neither its own failure flow nor its own sub-flow, so only a rerun has the same flow as its source. */
 function relationOf(source: Run, derived: Run): Relative['relation'] {
   if (source.flowId === derived.flowId) return 'rerun';
   return derived.triggerType === 'flow' ? 'subFlow' : 'failure';

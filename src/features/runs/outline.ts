@@ -13,7 +13,7 @@ import { controlSchema, controlView, runSchema, runView } from './runs.ts';
 import { dueAtOf, findGraph, MAX_KEY_CHARACTERS, stepSchema, unreachedIn } from './steps.ts';
 import { runsStore } from './store.ts';
 
-/** Iterations of one status that can be paged through; later ones are left out. */
+/** Number of iterations of one status that can be paged through; later ones are left out. */
 const MAX_FOUND = 10_000;
 
 const stepOutlineSchema = z
@@ -78,14 +78,14 @@ const iterationsSchema = z.object({
   take: field.integer(),
 });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface RunOutlineAnswers {
   readonly StepOutline: z.output<typeof stepOutlineSchema>;
   readonly RunOutline: z.output<typeof outlineSchema>;
   readonly Iterations: z.output<typeof iterationsSchema>;
 }
 
-/** A run without its values, so that a run of any size can be drawn and watched; values are read step by step. */
+/** A run without its values, so that a run of any size can be drawn and watched; values are read one step at a time. */
 export const runOutlineRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/outline',
@@ -108,7 +108,7 @@ export const runOutlineRoutes: ApiRoutes = (app, services) => {
       return {
         run: await runView(run, services),
         control: controlView(run),
-        // One that a failure started starts none in turn.
+        // A run that a failure started does not start a failure flow itself.
         onFailure: run.triggerType === 'failure' || onFailure === null ? null : namedFlow(onFailure, naming),
         graph: graphView(graph, naming),
         steps: outlinesOf({ run, graph, scope: '' }, steps),
@@ -180,7 +180,7 @@ async function iterations(
   return { indices: Array.from({ length: count }, (_, offset) => skip + offset), total };
 }
 
-/** The steps of one scope in manifest order; those without a row have not been reached. */
+/** The steps of one scope in manifest order; a step without a row has not been reached. */
 function outlinesOf(
   { run, graph, scope }: { run: RunDetail; graph: Graph; scope: string },
   rows: readonly StepOutline[],
@@ -218,10 +218,10 @@ function outlineView(row: StepOutline): z.output<typeof stepOutlineSchema> {
 }
 
 const MAX_WHY_CHARACTERS = 500;
-/** A larger number is not a time: ECMA-262, "Time Values and Time Range". */
+/** Larger numbers are not valid times: ECMA-262, "Time Values and Time Range". */
 const LAST_TIME_MS = 8.64e15;
 
-/** A step type of the operator's may keep anything under the name. */
+/** Step types of operators can store any value under this name. */
 function lastPollView(noted: Json): z.output<typeof stepOutlineSchema>['lastPoll'] {
   const { at, status, why } = Object(noted) as Record<string, unknown>;
   if (typeof at !== 'number' || !(Math.abs(at) <= LAST_TIME_MS) || typeof why !== 'string') return null;
@@ -233,21 +233,21 @@ interface Naming extends Pick<DashboardServices, 'catalog'> {
   readonly sight: Sight | undefined;
 }
 
-/** A flow that a revision names by its id; who may not see it gets no other name. */
+/** A flow named by its id. Callers who may not see the flow get the id instead of its name. */
 function namedFlow(id: string, { catalog, sight }: Naming) {
   const flowId = id.toLowerCase();
   const isSeen = sees(sight, flowId);
   return { flowId, flowName: (isSeen ? catalog.find(flowId)?.record.name : undefined) ?? flowId };
 }
 
-/** Without inputs: those are the newest revision's when a step starts, and its record has them resolved. */
+/** Omits inputs: a step takes them from the newest revision when it starts, and its record has them resolved. */
 function graphView(graph: Graph, naming: Naming): Record<string, unknown> {
   const viewOf = ({ type, inputs, runAfter, concurrencyLimit, steps }: StepDefinition) => ({
     type,
     runAfter,
     concurrencyLimit,
     ...(steps !== undefined && { steps: graphView(steps, naming) }),
-    // Its one input that is the pinned revision's.
+    // The only input that comes from the pinned revision.
     ...(type === RUN_FLOW && typeof inputs.flow === 'string' && { flow: namedFlow(inputs.flow, naming) }),
   });
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, viewOf(step)]));

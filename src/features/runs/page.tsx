@@ -66,7 +66,7 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
   { name: 'Run', isMinor: true, cell: ({ id }) => <code title={id}>{format.shortId(id)}</code> },
 ];
 
-/** Runs, newest first; the address keeps the filters, and the list follows what happens. */
+/** Runs, newest first. The address keeps the filters; the list updates with live events. */
 function RunsPage() {
   const [query, changeQuery] = useQuery();
   const isGrouped = query.get('group') === 'cause';

@@ -19,7 +19,7 @@ import type { CauseFilter, RunDetail, RunFailure, RunWait, TimeSpan } from '../.
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { findGraph, findRun, MAX_KEY_CHARACTERS, MAX_STEPS, stepPage, stepSchema } from './steps.ts';
 
-/** Of an error in a list. */
+/** Limit for an error message in a list. */
 const MAX_MESSAGE_CHARACTERS = 300;
 
 const waitSchema = z.object({
@@ -132,7 +132,7 @@ export const controlSchema = z.object({
 const NEWEST_FAILURES =
   'step, code, host and error are about one and the same step; of the steps that match, the newest 10 000 count. host and error are looked for in the newest 30 000 that match the other filters.';
 
-/** What lists of runs, and actions on many of them, are narrowed by. */
+/** Filters of run lists, and of actions on many runs. */
 export const RUN_FILTER = {
   flowId: parameter.optionalGuid(),
   status: parameter.oneOf(RUN_STATUSES),
@@ -168,7 +168,7 @@ interface GivenFilter extends CauseFilter {
   readonly includeBuiltIn?: boolean | undefined;
 }
 
-/** The filter as the store takes it, of the flows that the sender of the request may see. */
+/** The filter in the store's format, limited to the flows that the sender of the request may see. */
 export function runFilter<Filter extends GivenFilter>(
   { waiting, step, code, host, error, includeBuiltIn, ...given }: Filter,
   request: FastifyRequest,
@@ -189,7 +189,7 @@ export function runFilter<Filter extends GivenFilter>(
 
 const withoutBuiltIn = (includeBuiltIn = false) => !includeBuiltIn && { withoutFlow: ALERT_FLOW_ID };
 
-/** What more names contain is no name. */
+/** A text that more names contain is not treated as a name. */
 const MOST_NAMED = 20;
 
 /** The deployed flows and triggers whose names contain the text. */
@@ -203,13 +203,13 @@ function namedBy(search: string, flows: readonly DeployedFlow[]) {
   };
 }
 
-/** A step that fell due a moment ago is being taken up. */
+/** A step that became due a moment ago is probably being claimed already. */
 const TAKEN_UP_MS = 1000;
 const dueBefore = (clock: Clock) => clock.now() - TAKEN_UP_MS;
 
 const listQuery = z.strictObject({ ...RUN_FILTER, ...PAGING }).refine(...IN_ORDER);
 
-/** Runs and their steps. */
+/** Lists runs, and answers for one run. */
 export const runRoutes: ApiRoutes = (app, services) => {
   const { store } = services;
 
@@ -240,7 +240,7 @@ export const runRoutes: ApiRoutes = (app, services) => {
     }),
     async (request, reply) => {
       const parts = activeRunsJson(services, { ...request.query, ...limitOf(request, services) });
-      // The first part waits for the store: if that fails, the answer can still be an error.
+      // The first part waits for the store: if it fails, the response can still be an error.
       const { value: opening = '' } = await parts.next();
       const answer = Readable.from(withOpening(opening, parts));
       return reply.type('application/json; charset=utf-8').send(answer as never);
@@ -304,7 +304,7 @@ export async function runView(run: Run, services: Describing): Promise<RunView> 
   return view;
 }
 
-/** Runs with what they wait for and where they failed. */
+/** Runs, with what they wait for and where they failed. */
 export async function runViews(runs: readonly Run[], services: Describing): Promise<RunView[]> {
   const idsOf = (isWanted: (run: Run) => boolean) => runs.filter(isWanted).map(({ id }) => id);
   const described = await services.store.describeRuns({
@@ -352,13 +352,13 @@ function waitView(
   { flowId }: Run,
   describe: DescribeHostWait,
 ): RunView['waitingFor'][number] {
-  // What the step itself says is when it looks again though nobody has called it: a release comes long before.
+  // Prefer the host's time: the step's own due time is a fallback, long after its release.
   const ofHost = stepKey === null || host === null ? undefined : describe({ host, flowId, stepKey });
   const { why, until: next } = ofHost ?? { why: lacking, until };
   return { for: kind, stepKey, signalName, host, runId: awaitedRunId, until: isoTimeOrNull(next), why, steps };
 }
 
-/** Of several failed steps, the one that made the run fail; for a stopped run, one that failed before the stop. */
+/** The failed step that made the run fail, if several failed; for a stopped run, a step that failed before the stop. */
 async function failureView(
   run: Run,
   failures: readonly RunFailure[],
@@ -389,7 +389,7 @@ async function unhandledOf(run: Run, { store, catalog }: Describing): Promise<st
 
 export function triggerView({ trigger: { body, contentType, headers } }: RunDetail): z.output<typeof triggerSchema> {
   const parsed = parseBody(body, declaredBy({ contentType, headers }));
-  // A body that cannot be read as a value, such as JSON nested thousands of levels deep, is shown as text.
+  // Bodies that cannot be parsed, such as JSON nested thousands of levels deep, are shown as text.
   const triggerBody = 'value' in parsed ? parsed.value : Buffer.from(body).toString('utf8');
   return { triggerBody, triggerHeaders: shownHeaders(headers) };
 }
@@ -412,12 +412,12 @@ function orderView({ key, problem, state, isTrusted }: NonNullable<RunDetail['or
   return { key, problem, state, verified: isTrusted };
 }
 
-/** How many runs are read and written before other requests have their turn: about 3 ms. */
+/** Number of runs read and written before other requests get their turn: about 3 ms. */
 export const RUNS_AT_ONCE = 500;
 
 /**
- * Every run in flight, newest first, as the text of a JSON array in parts. There may be a hundred thousand of them, and
- * an answer made in one go would hold up every delivery.
+ * Every run in flight, newest first, as the text of a JSON array in parts. There may be 100 000 of them, and writing
+ * the answer in one go would hold up every delivery.
  */
 export async function* activeRunsJson(
   services: Describing,

@@ -12,13 +12,13 @@ import { runRoutes } from './runs.ts';
 import { stepRoutes } from './steps.ts';
 import { type LongStep, runsStore } from './store.ts';
 
-/** Steps that have run for less time are not looked at. */
+/** Steps that have run for less time are never reported. */
 const LONG_STEP_MS = 60_000;
-/** A step that is unusual took this many times the longest of those known, of so many at least. */
+/** A step is unusual at this multiple of its longest known duration, if at least LEAST_KNOWN durations are known. */
 const UNUSUAL_FACTOR = 3;
 const LEAST_KNOWN = 5;
 
-/** Compared with what is known of the step: a flow of long steps is left alone. */
+/** Compares a step with its own past runs, so steps that always take long are not reported. */
 function longSteps(all: readonly LongStep[], { flows, now }: Situation): Finding<'step_running_long'>[] {
   return all.flatMap(({ flowId, runId, stepKey, startedAt, known, longestMs }): Finding<'step_running_long'>[] => {
     if (known < LEAST_KNOWN || now - startedAt < longestMs * UNUSUAL_FACTOR) return [];
@@ -29,10 +29,10 @@ function longSteps(all: readonly LongStep[], { flows, now }: Situation): Finding
   });
 }
 
-/** Between two steps a slot is free for a moment; with fewer taken of those for all, more slots would not help. */
+/** A slot is free for a moment between steps. Below this share of the slots for all flows, more would not help. */
 const TAKEN_SHARE = 0.9;
 
-/** A flow that its own manifest limits waits on purpose; the others make one item, because one setting frees them. */
+/** A flow limited by its own manifest waits on purpose. The others share one item: one setting frees them all. */
 function slotWaits({ slots, flows, now }: Situation): Finding<'steps_waiting_for_slot'>[] {
   const item = (severity: Severity, waits: readonly SlotWait[], why: string) => {
     const most = waits.reduce((one, other) => (other.count > one.count ? other : one));
@@ -56,7 +56,7 @@ function slotWaits({ slots, flows, now }: Situation): Finding<'steps_waiting_for
   });
   const others = slots.waits.filter(({ limit }) => limit === null);
   if (others.length === 0) return held;
-  // One cause, whichever flow has most of them.
+  // All flows have one cause, whichever has the most waiting steps.
   const link = slots.alone === null ? {} : { link: `/flows/runs/${slots.alone.runId}` };
   return [{ ...item('warning', others, whyNoSlot(slots)), ...link, flowId: null, about: 'all flows' }, ...held];
 }

@@ -71,15 +71,15 @@ export const stepSchema = z
 
 type StepAnswer = z.output<typeof stepSchema>;
 
-/** How much of its values an answer shows; a whole value is at `…/steps/{key}/output`. */
+/** Limits for values in an answer; `…/steps/{key}/output` has the whole value. */
 const VALUE_LIMITS = { valueBytes: 64 * 1024, answerBytes: 4 * 1024 * 1024 } as const;
-/** Steps on a page: the default and the most. */
+/** Steps on a page: both the default and the maximum. */
 export const MAX_STEPS = 500;
 export const MAX_KEY_CHARACTERS = 1000;
 
 export const STEP_PARAMS = ID_PARAMS.extend({ key: z.string().max(MAX_KEY_CHARACTERS) });
 
-/** The steps of a run with what they were given and left. */
+/** The steps of a run with their inputs and outputs. */
 export const stepRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/runs/:id/steps',
@@ -131,7 +131,7 @@ const stepRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** How much of a value is read and written before other requests have their turn. */
+/** Bytes of a value read and written before other requests get their turn. */
 const PIECE_BYTES = 256 * 1024;
 
 const valueRoutes: ApiRoutes = (app, services) => {
@@ -171,7 +171,7 @@ const valueRoutes: ApiRoutes = (app, services) => {
   }
 };
 
-/** A value that changes while it is read cuts the answer off: two halves of different values would be worse. */
+/** Aborts the answer if the value changes while it is read: two halves of different values would be worse. */
 async function* piecesOf(
   first: StoredText,
   asked: Omit<ValueQuery, 'offset'>,
@@ -242,7 +242,7 @@ function stepView(row: StepView, graph: Graph, extensions: Described): StepAnswe
   };
 }
 
-/** When a step is due. One that runs is not: what its row has is the end of its lease, which says nothing to people. */
+/** When a step is due. Null for a running step: its row holds the end of its lease, which means nothing to people. */
 export function dueAtOf({ status, dueAt }: Pick<StepView, 'status' | 'dueAt'>): string | null {
   return status === 'Running' ? null : isoTimeOrNull(dueAt);
 }
@@ -267,7 +267,7 @@ function unreachedView(run: RunDetail, stepKey: string, stepType: string): StepA
   };
 }
 
-/** The state of a step that the run has not reached; a stopped run never will. */
+/** The state of a step that the run has not reached; a stopped run never reaches it. */
 export function unreachedIn({
   status,
   completedAt,

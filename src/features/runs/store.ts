@@ -19,9 +19,9 @@ interface ChildCount {
 }
 
 interface LoopProgress {
-  /** Runtime key. */
+  /** Runtime key of the loop. */
   readonly stepKey: string;
-  /** Iterations, and how many of them have begun, ended and failed. */
+  /** Number of iterations, and of those started, ended and failed. */
   readonly total: number;
   readonly started: number;
   readonly ended: number;
@@ -32,25 +32,25 @@ export interface StepEvent {
   readonly stepKey: string;
   /** 0 if the step was skipped before it was tried. */
   readonly attempt: number;
-  /** `retried`: the attempt failed and the step was not given up. */
+  /** `retried`: the attempt failed, but not the step. */
   readonly kind: 'started' | 'completed' | 'failed' | 'retried' | 'skipped';
   readonly at: number;
-  /** Why the attempt failed, or the step was skipped. */
+  /** Why the attempt failed or the step was skipped. */
   readonly reason: string | null;
 }
 
 export interface StepEvents {
   readonly items: readonly StepEvent[];
-  /** Including those that are not among the items. */
+  /** Includes events that are not among the items. */
   readonly total: number;
 }
 
 export interface StoredText {
   /** Bytes of the whole value as JSON; null if there is no value. */
   readonly totalBytes: number | null;
-  /** The same for all pieces of one value. */
+  /** The same for all pieces of one value; differs if the value changed in between. */
   readonly changes: string;
-  /** UTF-8. */
+  /** Encoded as UTF-8. */
   readonly piece: Uint8Array;
 }
 
@@ -58,7 +58,7 @@ export interface SignalRecord {
   readonly name: string;
   readonly deliveredAt: number;
   readonly stepKey: string | null;
-  /** What it came by; null where somebody sent it. */
+  /** The delivery that brought the signal; null if somebody sent it directly. */
   readonly deliveryId: string | null;
 }
 
@@ -74,7 +74,7 @@ function* groupFailures(
 function* listStepEvents(port: Port, { runId, limit }: { runId: string; limit: number }): Decision<StepEvents> {
   type Row = Omit<StepEvent, 'reason'> & { readonly skipReason: string | null; readonly error: string | null };
   const id = uuidOf(runId);
-  // An attempt that failed was retried where another followed it, or where its step is not Failed now.
+  // A failed attempt was retried if another attempt followed, or if its step is no longer Failed.
   const rows = yield* port.all<Row>(sql`
     SELECT "stepKey", attempt, kind, at, "skipReason", error FROM (
       SELECT step_key AS "stepKey", attempt, 'started' AS kind, started_at AS at, 1 AS rank, NULL AS "skipReason",
@@ -101,10 +101,10 @@ function* listStepEvents(port: Port, { runId, limit }: { runId: string; limit: n
   return { items: items.reverse(), total: counted?.total ?? 0 };
 }
 
-/** The greatest integer of PostgreSQL: no value is longer. */
+/** The largest integer of PostgreSQL: no value is longer. */
 const MAX_INTEGER = 2 ** 31 - 1;
 
-/** Reads a value piece by piece, as it is kept. */
+/** Addresses a piece of a stored value. */
 export interface ValueQuery {
   readonly runId: string;
   readonly stepKey: string;
@@ -140,7 +140,7 @@ interface Lineage {
   readonly derived: readonly Run[];
 }
 
-/** More repeated runs than a person looks through. */
+/** More derived runs than anybody looks through. */
 const MAX_DERIVED = 500;
 
 function* findLineage(port: Port, runId: string): Decision<Lineage | undefined> {
@@ -154,19 +154,19 @@ function* findLineage(port: Port, runId: string): Decision<Lineage | undefined> 
   return { run: toRun(row), source: source && toRun(source), derived: derived.map(toRun).reverse() };
 }
 
-/** A step of a flow that runs, in the run where it began first. */
+/** A running step of a flow, in the run in which it started first. */
 export interface LongStep extends StepAddress {
   readonly flowId: string;
   /** When its attempt began. */
   readonly startedAt: number;
-  /** In how many of the newest 50 runs of the flow the step succeeded, and how long it took in them at most. */
+  /** Number of successes in the newest 50 runs of the flow, and the longest duration of these. */
   readonly known: number;
   readonly longestMs: number;
 }
 
-/** More flows and steps than a person looks at. */
+/** More flows and steps than anybody looks at. */
 const MOST_LONG = 20;
-/** Two for each slot of a large installation. */
+/** Two running steps for each slot of a large installation. */
 const MOST_RUNNING = fixed('2000');
 const KNOWN_RUNS = fixed('50');
 
@@ -199,18 +199,18 @@ function* listLongSteps(port: Port, { startedBefore }: { startedBefore: number }
 export const runsStore = storePart({
   name: 'runs',
   verbs: {
-    /** Steps that have run since `startedBefore` or longer, by flow and step; at most 20 of these. */
+    /** Steps that started before `startedBefore` and still run, one for each flow and step; at most 20. */
     listLongSteps: { access: 'read', decide: listLongSteps },
     /**
-     * The run that this one repeats, or whose failure or step started it, and the newest 500 that repeat it or that its
-     * failure or its steps started, oldest first; undefined for an unknown run.
+     * The source of the run: the run that it repeats, or whose failure or step started it. And the newest 500 runs that
+     * have this run as their source, oldest first. Undefined for an unknown run.
      */
     findLineage: { access: 'read', decide: findLineage },
-    /** A piece of the input or output of a step or of one of its attempts; undefined if there is no such row. */
+    /** A piece of the input or output of a step or one of its attempts; undefined if there is no such row. */
     readValue: { access: 'read', decide: readValue },
     /** The newest `limit` events of a run's steps, oldest first. */
     listStepEvents: { access: 'read', decide: listStepEvents },
-    /** Loops of a run that have begun, in the order of their keys. */
+    /** Loops of a run that have started, in the order of their keys. */
     listLoops: {
       access: 'read',
       *decide(port: Port, runId: string): Decision<LoopProgress[]> {
@@ -219,7 +219,7 @@ export const runsStore = storePart({
         WHERE run_id = ${uuidOf(runId)} ORDER BY step_key`);
       },
     },
-    /** Counts the rows of loops' children by path and status, in the order of both; reads all of them. */
+    /** Counts children of loops by path and status, in this order; reads all their rows. */
     countChildren: {
       access: 'read',
       *decide(port: Port, runId: string): Decision<ChildCount[]> {
@@ -228,7 +228,7 @@ export const runsStore = storePart({
         FROM sluice.steps WHERE run_id = ${uuidOf(runId)} AND strpos(step_key, '.') > 0 GROUP BY 1, 2 ORDER BY 1, 2`);
       },
     },
-    /** Iterations of a loop, ascending, in which a step has the status; at most `limit` of them. */
+    /** Iterations of a loop in which a step has the status, ascending; at most `limit`. */
     findIterations: {
       access: 'read',
       *decide(
@@ -254,7 +254,7 @@ export const runsStore = storePart({
         WHERE run_id = ${uuidOf(runId)} ORDER BY id`);
       },
     },
-    /** The failed steps of the runs that a list with the filter has, by what they failed by; the most frequent first. */
+    /** Failed steps of the runs that match the filter, grouped by cause, most frequent first. */
     groupFailures: {
       access: 'read',
       decide: (port: Port, query: RunFilter & { readonly trend: TrendRange }) => groupFailures(port, query),

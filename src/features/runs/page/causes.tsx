@@ -17,7 +17,7 @@ const NAMES: Readonly<Record<(typeof CAUSE)[number], string>> = {
   error: 'Error',
 };
 
-/** What the list is narrowed to of what runs failed by; each part can be taken away. */
+/** The failure filters of the list; each can be removed. */
 export function CauseFilters() {
   const [query, changeQuery] = useQuery();
   const given = CAUSE.filter((name) => (query.get(name) ?? '') !== '');
@@ -37,13 +37,13 @@ export function CauseFilters() {
   );
 }
 
-/** The runs of a group, with the other filters of the list. */
+/** Link to the runs of a group; keeps the other filters of the list. */
 function hrefOf({ flowId, step, code, host, error }: Group, query: URLSearchParams): string {
   const cause = { flowId, step, code, host: host ?? undefined, error };
   return `/flows/runs${withChanges(query.toString(), { ...cause, group: undefined, skip: undefined })}`;
 }
 
-/** Failures of the runs that the filters find, by what they failed by. */
+/** Failures of the filtered runs, grouped by cause. */
 export function CauseList({ flows }: { flows: readonly Api['Flow'][] }) {
   const [query] = useQuery();
   const failures = useResource<Api['RunFailures']>(failuresPath(query), {
@@ -111,7 +111,7 @@ const columnsOf = (names: ReadonlyMap<string, string>): readonly Column<Group>[]
 
 const HEIGHT = 16;
 
-/** How often it failed, from the beginning of the chosen time, or of the last day, to its end. */
+/** Failures over time, in the chosen span or, by default, the last day. */
 function Trend({ numbers }: { numbers: readonly number[] }) {
   const most = Math.max(1, ...numbers);
   const bars = numbers.map((number, place) => ({ place, height: Math.ceil((number / most) * HEIGHT) }));

@@ -1,12 +1,12 @@
 import type { Api } from '../../../dashboard/web/api-types.ts';
 import type { Graph } from './graph.ts';
 
-/** One reason why a step did not run, or has not yet. */
+/** One reason why a step did not run, or has not run yet. */
 interface Reason {
   readonly text: string;
-  /** The step that it is about. */
+  /** The upstream step that the reason is about. */
   readonly upstream: string | null;
-  /** The condition that decided, and what it read. */
+  /** The condition that decided, and the values that it read. */
   readonly condition?: { readonly expression: string; readonly values: Readonly<Record<string, unknown>> } | undefined;
 }
 
@@ -17,8 +17,8 @@ interface Asked {
 }
 
 /**
- * Why a step was skipped, or what it still waits for, in words: one reason for each edge that decides. `statusOf` yields
- * the status of a step upstream, undefined where that is not known.
+ * Explains in words why a step was skipped, or what it still waits for: one reason for each edge that decides.
+ * `statusOf` yields the status of an upstream step, or undefined if it is unknown.
  */
 export function explain(
   step: Asked,
@@ -33,12 +33,12 @@ export function explain(
   return step.status === 'Pending' ? openEdges(runAfter, statusOf) : [];
 }
 
-/** Whether the service lets a failed step be retried: not in a run that was stopped, nor a loop of which nothing failed. */
+/** Whether the service allows a retry: not in a stopped run, and not of a loop in which nothing failed. */
 export function canRetry(runStatus: Api['Run']['status'], loop: { readonly failed: number } | undefined): boolean {
   return runStatus !== 'Cancelled' && runStatus !== 'TimedOut' && loop?.failed !== 0;
 }
 
-/** What to expect of retrying a failed step by hand; it agrees with `canRetry`. */
+/** What to expect of a manual retry of a failed step; agrees with `canRetry`. */
 export function retryAdvice(
   { retryable }: { readonly retryable: boolean },
   ...asked: Parameters<typeof canRetry>
@@ -48,7 +48,7 @@ export function retryAdvice(
   return 'A retry fails again unless you fix the cause first. A retry uses the inputs of the newest revision, unless the run’s own pins them.';
 }
 
-/** The last answer to a polling step, and why it was not accepted. */
+/** The last answer that a polling step got, and why the step did not accept it. */
 export function lastPollText({ status, why }: NonNullable<Api['StepOutline']['lastPoll']>): string {
   if (status === null) return `The last request got no answer: ${why}.`;
   return why.includes(`answered ${status}`) ? `Last time, ${why}.` : `The last answer was ${status}, and ${why}.`;
@@ -87,7 +87,7 @@ function falseConditions(trace: unknown): Reason[] {
     }));
 }
 
-/** One condition that was evaluated before a step started. */
+/** One condition, evaluated before a step started. */
 interface TraceEntry {
   readonly after: string;
   readonly expression: string;
@@ -96,7 +96,7 @@ interface TraceEntry {
   readonly error: string | null;
 }
 
-/** The part of a step's record about its conditions; other parts are ignored. */
+/** The conditions in a step's record; ignores everything else in it. */
 export function entriesOf(trace: unknown): TraceEntry[] {
   if (!Array.isArray(trace)) return [];
   return trace.flatMap((entry: unknown): TraceEntry[] => {
@@ -126,15 +126,15 @@ function either(statuses: readonly string[]): string {
   return statuses.length < 2 ? statuses.join() : `${statuses.slice(0, -1).join(', ')} or ${statuses.at(-1)}`;
 }
 
-// Some reasons are clauses, such as that of a false condition; what stopped a run is a sentence already.
+// Some reasons are clauses, such as that of a false condition; the reason why a run was stopped is already a sentence.
 const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1).replace(/\.$/, '')}.`;
 
 /**
- * A body for the signal that a step waits for: the members that conditions after it read, with the values that they
- * are compared with. A person then changes values, not the shape.
+ * Suggests a body for the signal that a step waits for: the members that conditions read, with the values that they are
+ * compared with. People then only change values, not the shape.
  */
 export function suggestBody(graph: Graph, stepKey: string): Record<string, unknown> {
-  // The keys of steps hold letters, digits, "_" and "-" alone: none of them means something in a pattern.
+  // Step keys hold only letters, digits, "_" and "-", so they need no escaping in a pattern.
   const step = `(?<![\\w.])steps(?:\\.${stepKey}|\\["${stepKey}"\\]|\\['${stepKey}'\\])`;
   const read = new RegExp(`${step}\\.output\\.(\\w+)(?:\\s*(?:==|!=)\\s*(${LITERAL}))?`, 'g');
   const values = new Map<string, unknown>();
@@ -146,7 +146,7 @@ export function suggestBody(graph: Graph, stepKey: string): Record<string, unkno
   return Object.fromEntries(values);
 }
 
-/** Built-in step types that never wait for a signal; one of the operator's may. */
+/** Built-in step types that never wait for a signal; step types of operators may wait for one. */
 const SIGNAL_FREE: ReadonlySet<string> = new Set([
   'NoOp',
   'LogMessage',
@@ -159,14 +159,14 @@ const SIGNAL_FREE: ReadonlySet<string> = new Set([
   'SendAlert',
 ]);
 
-/** Whether a run of the graph could do anything with a signal. */
+/** Whether any step of the graph could wait for a signal. */
 export function mayAwaitSignal(graph: Graph): boolean {
   return Object.values(graph).some(
     ({ type, steps }) => !SIGNAL_FREE.has(type) || (steps !== undefined && mayAwaitSignal(steps)),
   );
 }
 
-/** What conditions compare with: a truth value, a number, or a text without escapes. */
+/** The literals that conditions compare with: booleans, numbers, and strings without escapes. */
 const LITERAL = String.raw`true|false|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|"[^"\\]*"|'[^'\\]*'`;
 
 function literalValue(literal: string): unknown {

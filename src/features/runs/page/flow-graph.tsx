@@ -22,19 +22,19 @@ type EdgeState = ReturnType<typeof edgeState>;
 
 interface FlowGraphProps {
   readonly graph: Graph;
-  /** By path: the keys of the loops around a step and its own, joined with dots. Absent for a flow that does not run. */
+  /** By path: keys of the loops around a step and its own, joined with dots. Absent if the graph is not of a run. */
   readonly statuses?: ReadonlyMap<string, StepMark> | undefined;
-  /** Path of the step that is shown elsewhere. */
+  /** Path of the step that is shown next to the graph. */
   readonly selected?: string | undefined;
   readonly onSelect?: ((path: string) => void) | undefined;
 }
 
-/** The steps of a flow as a picture: Tab leads into it, arrow keys from step to step, Enter selects. */
+/** The steps of a flow as a picture. Tab leads into it, arrow keys move between steps, Enter selects. */
 export function FlowGraph({ graph, statuses, selected, onSelect }: FlowGraphProps) {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
   const { dagre, error } = useDagre();
-  // An answer that is the same as before is another object: it must not cost another layout.
+  // Each answer is a new object, even if nothing changed; comparing its JSON avoids a needless layout.
   const shape = JSON.stringify(graph);
   const layout = useMemo(
     () => (dagre === undefined || width === 0 ? undefined : chooseLayout(JSON.parse(shape), dagre, width)),
@@ -72,7 +72,7 @@ function Canvas({ layout, statuses, selected, onSelect, frameWidth }: CanvasProp
   const zoomBy = (factor: number) => setZoom(Math.min(ZOOM.most, Math.max(ZOOM.least, scale * factor)));
   const current = layout.steps.some(({ path }) => path === selected) ? selected : layout.steps[0]?.path;
   useEffect(() => {
-    // Of a picture that is wider than its frame the step that matters is shown first: the selected one, or the first.
+    // If the picture is wider than its frame, scroll to the selected step, or to the first one.
     const { current: shown } = frame;
     const step = layout.steps.find(({ path }) => path === current);
     if (shown !== null && step !== undefined) {
@@ -90,7 +90,7 @@ function Canvas({ layout, statuses, selected, onSelect, frameWidth }: CanvasProp
           <ZoomButton label="Larger" text="+" isOff={scale >= ZOOM.most} onClick={() => zoomBy(ZOOM_STEP)} />
         </div>
       )}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard. */}
       <section class="graph" ref={frame} aria-label="Graph of the steps" tabIndex={0}>
         <div class="graph-sheet" style={size}>
           <div
@@ -142,7 +142,7 @@ function moveFocus(event: KeyboardEvent, here: LaidStep, steps: readonly LaidSte
   const key = ARROWS.find((arrow) => arrow === event.key);
   if (key === undefined) return;
   event.preventDefault();
-  // A loop surrounds its children: the arrows stay among the steps of one loop as long as there is one that way.
+  // A loop surrounds its children, so arrows stay among the steps of one loop as long as one lies in that direction.
   const siblings = steps.filter(({ path }) => stepKeys.scopeOf(path) === stepKeys.scopeOf(here.path));
   const next = neighbour(here, key, siblings) ?? neighbour(here, key, steps);
   const canvas = (event.currentTarget as HTMLElement).parentElement;
@@ -156,7 +156,7 @@ const placeOf = ({ x, y, width, height }: LaidStep) => ({
   height: `${height}px`,
 });
 
-/** The width inside of an element, followed as it changes; 0 before it is known. */
+/** The inner width of an element, kept up to date; 0 until it is measured. */
 function useWidth(element: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useEffect(() => {
@@ -172,7 +172,7 @@ interface StepNodeProps {
   readonly laid: LaidStep;
   readonly mark: StepMark | undefined;
   readonly isSelected: boolean;
-  /** Tab comes here first. */
+  /** Tab leads here first. */
   readonly isEntry: boolean;
   readonly onSelect: ((path: string) => void) | undefined;
   readonly onKeyDown: (event: KeyboardEvent) => void;
@@ -180,7 +180,7 @@ interface StepNodeProps {
 
 const LOOP_MARGIN = 8;
 
-/** A step; where it can be selected a button, so that keyboards and screen readers recognize it. */
+/** A step; a button if it can be selected, so that keyboards and screen readers recognize it. */
 function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown }: StepNodeProps) {
   const { path, stepKey, step, x, y, width, height } = laid;
   const isLoop = step.steps !== undefined;
@@ -225,7 +225,7 @@ function StepNode({ laid, mark, isSelected, isEntry, onSelect, onKeyDown }: Step
   );
 }
 
-/** The outcome of all iterations replaces the type: both do not fit. */
+/** For a loop, the outcome of its iterations replaces the type: there is no room for both. */
 function statusText({ note, text }: StepMark, isLoop: boolean): string {
   if (note === undefined) return ` · ${text}`;
   return isLoop ? ` · ${note}` : note;
@@ -246,7 +246,7 @@ interface EdgesProps {
 
 const STATES: readonly EdgeState[] = ['ahead', 'taken', 'skipped'];
 
-/** The lines between the steps. The label of each step describes them for people who cannot see them. */
+/** The lines between the steps. For people who cannot see them, the label of each step describes its lines. */
 function EdgeLines({ layout, statuses, id }: EdgesProps & { id: string }) {
   return (
     <svg class="graph-edges" width={layout.width} height={layout.height} aria-hidden="true" focusable="false">
@@ -312,7 +312,7 @@ function stateOf({ edge, from, to }: LaidEdge, statuses: EdgesProps['statuses'])
 
 let loading: Promise<Dagre> | undefined;
 
-/** dagre, once it is there: it is fetched by the first graph that is drawn, for it is larger than any page. */
+/** Loads dagre when the first graph is drawn, because it is larger than any page. */
 function useDagre(): { dagre: Dagre | undefined; error: unknown } {
   const [state, setState] = useState<{ dagre: Dagre | undefined; error: unknown }>({
     dagre: undefined,

@@ -2,33 +2,33 @@ import type { Api } from '../../../dashboard/web/api-types.ts';
 import { format } from '../../../dashboard/web/format.ts';
 import type { stepState } from './step-state.ts';
 
-/** A stretch of time in which a step was tried, waited, or was due and had no slot. Milliseconds since the Unix epoch. */
+/** A span in which a step ran an attempt, waited, or was due without a slot. Milliseconds since the Unix epoch. */
 export interface Bar {
   readonly kind: 'attempt' | 'wait' | 'slot';
-  /** What the step did in it. */
+  /** What the step did in this span. */
   readonly does: 'works' | 'wasInterrupted' | 'delays' | 'awaitsSignal' | 'asksAgain' | 'retries' | 'awaitsSlot';
   readonly from: number;
   readonly to: number;
-  /** Of the attempt; of a wait the step's own. */
+  /** Status of the attempt; for a wait, status of the step. */
   readonly status: Api['Step']['status'];
   readonly attempt: number;
-  /** It goes on. */
+  /** The bar has not ended yet. */
   readonly isOpen: boolean;
 }
 
-/** Types whose whole attempt is a wait: nothing of it works on anything. */
+/** Step types that only wait during an attempt. */
 const WAITING_TYPES: ReadonlyMap<string, Bar['does']> = new Map([
   ['Delay', 'delays'],
   ['WaitForSignal', 'awaitsSignal'],
 ]);
 
-/** A step is started within a few milliseconds where a slot is free; from here on a wait for one is worth a look. */
+/** With a free slot, a step starts within milliseconds; only longer waits for a slot are shown. */
 export const SHOWN_SLOT_WAIT_MS = 100;
 
-/** The bars of one step, oldest first. `now` is the end of what has not ended: the run's own end where it has one. */
+/** The bars of one step, oldest first. Bars that have not ended reach to `now`: the end of the run, if it has ended. */
 export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof stepState>[0], now: number): Bar[] {
   const bars: Bar[] = [];
-  /** What came before an instant at which the step was tried, or at which it is still due. */
+  /** Adds the waits before an attempt, or before now if the step is still due. */
   const waitUntil = (to: number, due: number, next: Pick<Bar, 'attempt' | 'isOpen'>) => {
     const last = bars.at(-1);
     const slotFrom = Math.max(due, last?.to ?? due);
@@ -58,14 +58,14 @@ export function barsOf({ stepType, status, dueAt, attempts }: Parameters<typeof 
   return bars;
 }
 
-/** What a step did in a bar, with how long it took. */
+/** Says what a step did in a bar, and for how long. */
 export function barText({ does, from, to, attempt, status, isOpen }: Bar): string {
   const what = DOES[does][isOpen ? 1 : 0].replace('%', String(attempt));
   const outcome = does === 'works' && !isOpen ? ` ${status === 'Failed' ? 'failed' : 'ended'}` : '';
   return `${what}${outcome}: ${format.duration(to - from)}`;
 }
 
-/** Over and still going on; `%` is the number of the attempt. */
+/** Texts for ended and for open bars; `%` is the number of the attempt. */
 const DOES = {
   works: ['Attempt %', 'Attempt % is running'],
   wasInterrupted: [
@@ -84,7 +84,7 @@ interface Span {
   readonly to: number;
 }
 
-/** Where a bar begins and how wide it is, in percent of the span; never so narrow that it could not be seen. */
+/** Position and width of a bar, in percent of the span; never too narrow to be seen. */
 export function placeOf({ from, to }: Span, span: Span): { left: number; width: number } {
   const whole = Math.max(1, span.to - span.from);
   const left = clamp(((from - span.from) / whole) * 100, 0, 100 - MIN_WIDTH);
@@ -106,7 +106,7 @@ const ROUND_STEPS = [
   ...[1, 2, 7, 14, 30, 90, 365].map((days) => days * DAY),
 ];
 
-/** Round distances from the beginning of a span at which its axis is marked: at most `most` of them, 0 included. */
+/** Axis marks at round distances from the start of a span: at most `most`, including 0. */
 export function ticksOf({ from, to }: Span, most: number): number[] {
   const whole = Math.max(1, to - from);
   const step = ROUND_STEPS.find((size) => whole / size < most) ?? whole;

@@ -3,7 +3,7 @@ import { edgeLabel, type Graph } from './graph.ts';
 type GraphStep = Graph[string];
 type GraphEdge = GraphStep['runAfter'][string];
 
-/** As much of dagre as a layout needs; its own types do not resolve under the module rules of Node. */
+/** The part of dagre that the layout uses; dagre's own types do not resolve under the module rules of Node. */
 export interface Dagre {
   readonly Graph: new (options: { multigraph: boolean }) => DagreGraph;
   readonly layout: (graph: DagreGraph) => void;
@@ -31,13 +31,13 @@ interface Box extends Point {
   readonly height: number;
 }
 
-/** One step; `x` and `y` are its left upper corner in the whole picture. */
+/** One step; `x` and `y` are its top left corner in the whole picture. */
 interface LaidStep extends Box {
-  /** Keys from the outermost loop to the step itself, joined with dots. */
+  /** Keys of the surrounding loops, outermost first, and of the step, joined with dots. */
   readonly path: string;
   readonly stepKey: string;
   readonly step: GraphStep;
-  /** Loops around it. */
+  /** Number of loops around the step. */
   readonly depth: number;
 }
 
@@ -47,7 +47,7 @@ interface LaidEdge {
   readonly to: string;
   readonly edge: GraphEdge;
   readonly points: readonly Point[];
-  /** Null where the edge is the usual one: after a success, without a condition. */
+  /** Null for the usual edge: after a success, without a condition. */
   readonly label: { readonly text: string; readonly box: Box } | null;
 }
 
@@ -59,7 +59,7 @@ export interface GraphLayout {
   readonly edges: readonly LaidEdge[];
 }
 
-/** In pixels at full size. The widths of letters are those of the page's fonts, rounded up. */
+/** In pixels at full size. Letter widths are those of the page's fonts, rounded up. */
 const STEP_HEIGHT = 54;
 export const LOOP_HEADER = 58;
 const LOOP_PADDING = 14;
@@ -68,15 +68,15 @@ const KEY_LETTER = 8;
 const TYPE_LETTER = 7.2;
 const LABEL_LETTER = 6.4;
 const MAX_STEP_WIDTH = 252;
-/** Room for the icon, and for a status next to the type. */
+/** Room for the icon, and for a status after the type. */
 const STEP_MARGIN = 52;
 const STATUS_LETTERS = 14;
 
 /**
- * Places the steps of a graph, each loop as a box with its children inside. Pure: the same graph gives the same picture.
+ * Places the steps of a graph; a loop is a box with its children inside. Pure: the same graph gives the same picture.
  *
- * A loop is laid out by itself first and is then one large node of the graph around it. That keeps edges at its border,
- * where dagre's own nested graphs take no edge at all.
+ * Each loop is laid out first and then becomes one large node of the surrounding graph. Edges then end at its border;
+ * dagre's own nested graphs cannot have edges.
  */
 export function layOut(graph: Graph, options: { dagre: Dagre; direction: Direction }): GraphLayout {
   return layScope(graph, { ...options, prefix: '', depth: 0 });
@@ -106,7 +106,7 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
     const width = Math.max(own.width, children.width + 2 * LOOP_PADDING);
     plan.setNode(idOf(stepKey), { width, height: children.height + LOOP_HEADER + LOOP_PADDING });
   }
-  // Of equals dagre's order is that of nodes, but the reverse of that of edges.
+  // dagre breaks ties in the order of nodes, but in the reverse order of edges.
   for (const { from, to, edge } of edgesOf(graph).reverse()) plan.setEdge(idOf(from), idOf(to), labelSize(edge, from));
   dagre.layout(plan);
 
@@ -133,10 +133,10 @@ function layScope(graph: Graph, scope: Scope): GraphLayout {
   return { width, height, steps, edges: [...edges, ...innerEdges] };
 }
 
-/** dagre keeps its nodes as members of plain objects, where a key such as `constructor` means something else. */
+/** dagre keeps nodes as members of plain objects, where a key such as `constructor` has another meaning. */
 const idOf = (stepKey: string) => `step ${stepKey}`;
 
-/** So that siblings, which nothing else orders, are drawn in the order of their keys. */
+/** Siblings have no order but that of their keys. */
 const byKey = <Of>(named: Readonly<Record<string, Of>>) =>
   Object.entries(named).sort(([one], [other]) => (one < other ? -1 : 1));
 
@@ -172,13 +172,13 @@ function movedEdge(edge: LaidEdge, by: Point): LaidEdge {
   };
 }
 
-/** Smaller letters cannot be read. */
+/** Smaller letters are unreadable. */
 const LEAST_SCALE = 0.72;
 const NARROW = 560;
-/** From left to right reads best, also where a little of it has to be scrolled to. */
+/** Left to right reads best, even if a part of the picture must be scrolled to. */
 const MOST_OVERFLOW = 1.5;
 
-/** From left to right, or from top to bottom where the first would have to be scrolled far and the second would not. */
+/** Lays out from left to right, or from top to bottom if only the former would need much scrolling. */
 export function chooseLayout(graph: Graph, dagre: Dagre, width: number): GraphLayout {
   if (width < NARROW) return layOut(graph, { dagre, direction: 'TB' });
   const across = layOut(graph, { dagre, direction: 'LR' });
@@ -187,18 +187,18 @@ export function chooseLayout(graph: Graph, dagre: Dagre, width: number): GraphLa
   return down.width * LEAST_SCALE <= width ? down : across;
 }
 
-/** The scale at which a picture fits its frame, as far as it stays readable; never larger than life. */
+/** The scale at which a picture fits its frame, within the readable range; never above 1. */
 export function fittingScale({ width }: { width: number }, frameWidth: number): number {
   return Math.min(1, Math.max(LEAST_SCALE, frameWidth / Math.max(1, width)));
 }
 
-/** An SVG path through the points of an edge, its corners rounded. */
+/** An SVG path through the points of an edge, with rounded corners. */
 export function pathData(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (first === undefined) return '';
   const last = rest.at(-1);
   if (last === undefined) return `M${at(first)}`;
-  // Each corner is the control point of a curve between the middles of its sides.
+  // Each corner is the control point of a curve between the midpoints of its sides.
   const corners = rest.slice(0, -1).map((corner, index) => {
     const next = rest[index + 1] ?? last;
     return `Q${at(corner)} ${at({ x: (corner.x + next.x) / 2, y: (corner.y + next.y) / 2 })}`;
@@ -213,8 +213,8 @@ export const ARROWS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'] as con
 type ArrowKey = (typeof ARROWS)[number];
 
 /**
- * The step that an arrow key leads to: the nearest whose middle lies that way, where being off to the side counts
- * double. Undefined where there is none.
+ * The step that an arrow key leads to: the nearest whose centre lies in that direction. Sideways distance counts
+ * double. Undefined if there is none.
  */
 export function neighbour<T extends Box>(from: Box, key: ArrowKey, all: readonly T[]): T | undefined {
   const isAcross = key === 'ArrowLeft' || key === 'ArrowRight';

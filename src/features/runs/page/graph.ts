@@ -1,4 +1,4 @@
-/** Steps by key, as much of them as a picture shows; a flow's manifest and a run's outline both have it. */
+/** Steps by key, with the fields that a picture shows; manifests of flows and outlines of runs both have them. */
 export interface Graph {
   readonly [stepKey: string]: GraphStep;
 }
@@ -6,7 +6,7 @@ export interface Graph {
 interface GraphStep {
   readonly type: string;
   readonly runAfter: { readonly [upstreamKey: string]: GraphEdge };
-  /** Of a loop: its children. */
+  /** Children of a loop. */
   readonly steps?: Graph | undefined;
 }
 
@@ -17,23 +17,23 @@ interface GraphEdge {
 
 const MAX_LETTERS = 34;
 
-/** What an edge requires other than a success, short enough for the picture; null where that is nothing. */
+/** What an edge requires besides success, short enough for the picture; null if nothing. */
 export function edgeLabel(edge: GraphEdge, from: string): string | null {
-  // Which step is meant is seen from where the line begins; the end of a condition tells more than its beginning.
+  // Prefixes are cut: the line already shows the upstream step, and the end of a condition says more than its start.
   const full = edgeText(edge)?.replaceAll(`steps.${from}.`, '').replaceAll('trigger.body.', 'body.');
   const letters = [...(full ?? '')];
   if (full === undefined || letters.length <= MAX_LETTERS) return full ?? null;
   return `${letters.slice(0, MAX_LETTERS - 1).join('')}…`;
 }
 
-/** The same in full. */
+/** The same text in full. */
 export function edgeText({ statuses, when }: GraphEdge): string | null {
   const isUsual = statuses.length === 1 && statuses[0] === 'Succeeded';
   const parts = [...(isUsual ? [] : [statuses.join(' or ')]), ...(when === undefined ? [] : [`when ${when}`])];
   return parts.length === 0 ? null : parts.join(', ');
 }
 
-/** Whether a run went along an edge, cannot any more, or has not come to it. */
+/** Whether a run took an edge, can no longer take it, or has not reached it. */
 type EdgeState = 'ahead' | 'taken' | 'skipped';
 
 export function edgeState({ statuses }: GraphEdge, from: string | undefined, to: string | undefined): EdgeState {
@@ -42,7 +42,7 @@ export function edgeState({ statuses }: GraphEdge, from: string | undefined, to:
   return hasEnded && to !== undefined ? 'taken' : 'ahead';
 }
 
-/** The step of a graph at a path, `lines.price`; undefined where it has none. */
+/** The step of a graph at a path such as `lines.price`; undefined if there is none. */
 export function graphStepAt(graph: Graph, path: string): GraphStep | undefined {
   const [key = '', ...rest] = path.split('.');
   const step = Object.hasOwn(graph, key) ? graph[key] : undefined;

@@ -4,7 +4,7 @@ import { JsonView } from '../../../dashboard/web/kit/json-view.tsx';
 const part = (value: unknown, name: string): unknown => Reflect.get(Object(value), name);
 const textOf = (value: unknown, otherwise = ''): string => (typeof value === 'string' ? value : otherwise);
 
-/** The request of a step, and what the other side answered: first of all that its values hold. */
+/** The request of an HttpRequest step and the response to it: the values that readers look for first. */
 export function RequestFacts({ step: { stepType, input, output } }: { step: Api['Step'] }) {
   const url = textOf(part(input, 'url'));
   if (stepType !== 'HttpRequest' || url === '') return null;

@@ -14,7 +14,7 @@ interface RunActionsProps {
   readonly refresh: () => void;
 }
 
-/** What can be done to a run as a whole. */
+/** The actions on a whole run. */
 export function RunActions({ outline, refresh }: RunActionsProps) {
   const { run, control } = outline;
   const waiting = waitingFor(outline);
@@ -96,7 +96,7 @@ interface RetryButtonProps {
   readonly refresh: () => void;
 }
 
-/** Tries a failed step once more; absent where the service would refuse. */
+/** Retries a failed step; absent if the service would refuse. */
 export function RetryButton({ outline: { run, loops }, stepKey, refresh }: RetryButtonProps) {
   const [isSending, setSending] = useState(false);
   if (
@@ -124,13 +124,13 @@ export function RetryButton({ outline: { run, loops }, stepKey, refresh }: Retry
 
 interface SignalButtonProps {
   readonly outline: Api['RunOutline'];
-  /** Of the step that waits. */
+  /** The step that waits. */
   readonly stepKey: string;
   readonly name: string;
   readonly refresh: () => void;
 }
 
-/** Sends the signal that a step waits for, with a body as the steps after it read it. */
+/** Sends the signal that a step waits for, with a body in the shape that later steps read. */
 export function SignalButton({ outline, stepKey, name, refresh }: SignalButtonProps) {
   const [isAsked, setAsked] = useState(false);
   if (!may('operate')) return null;
@@ -157,7 +157,7 @@ interface OfferedSignal {
   readonly body: string;
 }
 
-/** The signals that steps of a run wait for now, each with a body as the steps after it read it. */
+/** The signals that steps of a run wait for now, each with a body in the shape that later steps read. */
 function waitingFor({ steps, graph }: Api['RunOutline']): OfferedSignal[] {
   return steps.flatMap(({ signalName, stepKey }) =>
     signalName === null ? [] : [{ name: signalName, body: suggestedBody(graph, stepKey) }],
@@ -170,15 +170,15 @@ function suggestedBody(graph: Api['RunOutline']['graph'], stepKey: string): stri
 
 interface SignalDialogProps {
   readonly runId: string;
-  /** What is waited for; the first is filled in. */
+  /** Signals that steps wait for; the first is filled in. */
   readonly offered: readonly OfferedSignal[];
-  /** No other signal can be named. */
+  /** The name cannot be changed. */
   readonly isFixed?: boolean;
   readonly onClose: () => void;
   readonly onSent: () => void;
 }
 
-/** Asks for a signal's JSON body, and for its name where that is not certain. */
+/** Asks for a signal's JSON body, and for its name if that is not fixed. */
 function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: SignalDialogProps) {
   const [typedName, setName] = useState(offered[0]?.name ?? '');
   const [body, setBody] = useState(offered[0]?.body ?? '{}');
@@ -187,7 +187,7 @@ function SignalDialog({ runId, offered, isFixed = false, onClose, onSent }: Sign
   const problem = jsonProblem(body);
   const typeName = (typed: string) => {
     setName(typed);
-    // What a person wrote into the body stays.
+    // Keep a body that a person wrote.
     const isUntouched = body === '{}' || offered.some((signal) => signal.body === body);
     if (isUntouched) setBody(offered.find(({ name }) => name === typed)?.body ?? body);
   };
@@ -245,7 +245,7 @@ interface Outcome {
   readonly message: string;
 }
 
-/** Does something to a run and says what became of it; yields undefined where it was refused. */
+/** Sends a command to a run and shows the result; yields undefined if it was refused. */
 async function command<Answer>(
   path: string,
   question: { body?: unknown; rawBody?: string },

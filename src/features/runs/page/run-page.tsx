@@ -25,7 +25,7 @@ const VIEWS = [
   { value: 'input', text: 'Input' },
 ] as const;
 
-/** One run; the address keeps the view and the step that is shown next to it. */
+/** One run; the address keeps the view and the selected step. */
 export function RunPage({ params: { id = '' } }: { params: { readonly id?: string } }) {
   const outline = useRunOutline(id);
   const { data } = outline;
@@ -59,7 +59,7 @@ function RunContent({ outline, refresh }: RunContentProps) {
     setClosed(stepKey === undefined);
     changeQuery({ step: stepKey });
   };
-  // Who clicks on the step that the run opened with asks for it, and does not close it.
+  // A click on the step that the page selected by itself keeps it open.
   const choose = (stepKey: string | undefined) => select(stepKey ?? (query.get('step') === null ? telling : undefined));
   const StepsView = RUN_VIEWS[view === 'input' ? 'graph' : view];
   const shared = { outline, selected, onSelect: select };
@@ -210,7 +210,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
   );
 }
 
-/** Failures that only say that the run was stopped, which the run itself says better. */
+/** Codes of failures that only say that the run was stopped; the run itself says that better. */
 const STOPS: ReadonlySet<string> = new Set(['cancelled', 'run_timed_out']);
 
 interface NoticesProps {
@@ -225,7 +225,7 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
   const waiting = run.status === 'Running' ? steps.filter(({ signalName }) => signalName !== null) : [];
   const polling = run.status === 'Running' ? steps.filter(({ lastPoll }) => lastPoll !== null) : [];
   const failed = steps.filter(({ status, error }) => status === 'Failed' && !STOPS.has(error?.code ?? ''));
-  // A run that succeeded although a step failed has a step that runs after the failure.
+  // If a run succeeded although a step failed, a later step handled the failure.
   const isHandled = run.status === 'Succeeded';
   return (
     <div class="run-notices">
@@ -300,12 +300,12 @@ function RunNotices({ outline, refresh, onSelect }: NoticesProps) {
 
 const NEEDS_A_PERSON: ReadonlySet<Api['Run']['waitingFor'][number]['for']> = new Set(['signal', 'secret']);
 
-/** The runs of the flow that failed so. */
+/** Link to the runs of the flow that failed in the same way. */
 function likeThis(flowId: string, { stepKey, code, host, error }: NonNullable<Api['Run']['failure']>): string {
   return withQuery('/flows/runs', { flowId, step: stepKey, code, host: host ?? '', error });
 }
 
-/** Signals and polls of steps outside of loops have notices of their own. */
+/** Signals and polls of steps outside of loops have their own notices. */
 function isUntold(wait: Api['Run']['waitingFor'][number]): boolean {
   return (wait.for !== 'signal' && wait.for !== 'poll') || wait.stepKey?.includes('.') === true;
 }
@@ -344,7 +344,7 @@ function WaitNotice({
   );
 }
 
-/** How far the loops of a run have come while it runs. */
+/** Progress of the loops while the run is in flight. */
 function LoopNotices({ outline: { run, loops } }: { outline: Api['RunOutline'] }) {
   const open =
     run.status === 'Running'
@@ -365,7 +365,7 @@ function LoopNotices({ outline: { run, loops } }: { outline: Api['RunOutline'] }
   );
 }
 
-/** What a run was started with. */
+/** The trigger data of a run. */
 function TriggerPanel({ runId }: { runId: string }) {
   const trigger = useResource<Api['RunTrigger']>(`/runs/${runId}/trigger`);
   return (

@@ -14,12 +14,12 @@ import { stepKeys } from './step-paths.ts';
 import { lookOf, marksOf, stepState } from './step-state.ts';
 import { useRunPart } from './use-run.ts';
 
-/** The views of a run's steps, by the name that the address gives them. */
+/** The views of a run's steps, by their names in the address. */
 export const RUN_VIEWS = { graph: GraphView, gantt: GanttView, timeline: TimelineView };
 
 interface ViewProps {
   readonly outline: Api['RunOutline'];
-  /** Runtime key of the step that is shown next to the view. */
+  /** Runtime key of the selected step, shown next to the view. */
   readonly selected: string | undefined;
   readonly onSelect: (stepKey: string | undefined) => void;
 }
@@ -42,7 +42,7 @@ function GraphView({ outline, selected, onSelect }: ViewProps) {
   );
 }
 
-/** The first iteration in which a step of a loop failed: the one that a reader looks for. */
+/** The first iteration in which a step of a loop failed: the one that readers look for. */
 async function firstFailure(runId: string, path: string): Promise<string | undefined> {
   const loopKey = stepKeys.loopAround(stepKeys.firstKeyAt(path)) ?? '';
   try {
@@ -58,7 +58,7 @@ async function firstFailure(runId: string, path: string): Promise<string | undef
   }
 }
 
-/** As many marks as have room for their text, and the last place at which one does. */
+/** The number of axis marks whose texts fit, and the last position where a text fits. */
 const AXIS = { wide: { most: 8, last: 0.94 }, narrow: { most: 4, last: 0.8 } };
 const NARROW = '(max-width: 760px)';
 const TICK_MS = 500;
@@ -68,7 +68,7 @@ interface Shared extends ViewProps {
   readonly span: Parameters<typeof ticksOf>[0];
 }
 
-/** The steps of a run over time: a row a step, its attempts as bars, waits hatched. Loops open a page at a time. */
+/** The steps of a run over time: one row per step, attempts as bars, waits hatched. Loops open one page at a time. */
 function GanttView(props: ViewProps) {
   const { run, steps } = props.outline;
   const now = useNow(run.completedAt === null);
@@ -236,7 +236,7 @@ function summary(step: Api['StepOutline'], bars: readonly Bar[], now: number): s
   return `${format.counted(step.attempts.length, 'attempt')}, ${format.duration(end - Date.parse(first.startedAt))}${waited}`;
 }
 
-/** The time of day; it moves while something does. */
+/** The current time; updated only while something is in flight. */
 function useNow(isMoving: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -249,7 +249,7 @@ function useNow(isMoving: boolean): number {
 
 const PAGE = 200;
 
-/** What happened to a run, in order; of a long run the newest, and earlier ones on asking. */
+/** The events of a run, in order. A long run shows the newest; earlier ones load on demand. */
 function TimelineView({ outline, selected, onSelect }: ViewProps) {
   const [take, setTake] = useState(PAGE);
   const { run } = outline;

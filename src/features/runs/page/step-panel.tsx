@@ -25,7 +25,7 @@ interface StepPanelProps {
 
 const NARROW = '(max-width: 1000px)';
 
-/** One step of a run: its state and why, its values and attempts. */
+/** One step of a run: its state and the reason, its values and attempts. */
 export function StepPanel({ stepKey, outline, onSelect, refresh, isAsked }: StepPanelProps) {
   const { run } = outline;
   const panel = useRef<HTMLElement>(null);
@@ -226,13 +226,13 @@ function Why({ step, siblings, outline, onSelect }: WhyProps) {
   );
 }
 
-/** The tries of a step, newest first; more than a screen of them folds up. */
+/** Number of attempts listed, newest first; earlier ones are only counted. */
 const SHOWN = 20;
 
 interface AttemptListProps extends Pick<Api['Step'], 'attempts'> {
-  /** Of the step in the API. */
+  /** API path of the step. */
   readonly path: string;
-  /** With those that the API leaves out. */
+  /** Includes attempts that the API leaves out. */
   readonly total: number;
 }
 
@@ -279,11 +279,11 @@ function AttemptList({ attempts, path, total }: AttemptListProps) {
 
 interface ConditionListProps {
   readonly entries: ReturnType<typeof entriesOf>;
-  /** Without a heading of its own. */
+  /** Without a heading. */
   readonly isBare?: boolean;
 }
 
-/** Conditions as they were evaluated: expression, values read, and result. */
+/** Evaluated conditions: expression, values read, and result. */
 function ConditionList({ entries, isBare = false }: ConditionListProps) {
   if (entries.length === 0) return null;
   return (
@@ -335,7 +335,7 @@ interface IterationStepsProps {
   readonly onSelect: (stepKey: string) => void;
 }
 
-/** Leads to the same step in the iterations before and after this one, or in any. */
+/** Leads to the same step in the previous, the next, or any iteration. */
 function IterationSteps({ stepKey, outline, onSelect }: IterationStepsProps) {
   const iteration = stepKeys.iterationOf(stepKey);
   if (iteration === null) return null;
@@ -371,14 +371,14 @@ function IterationSteps({ stepKey, outline, onSelect }: IterationStepsProps) {
 
 interface StepValueProps {
   readonly value: unknown;
-  /** Whether the step, or the attempt, has values that were cut. */
+  /** Whether values of the step or the attempt were cut. */
   readonly isCut: boolean;
   readonly label: string;
-  /** Where the whole value is. */
+  /** API path of the whole value. */
   readonly whole: string;
 }
 
-/** A value of a step. If it is too large, shows its beginning and a link to the whole value. */
+/** A value of a step. If it was cut, shows its beginning and a link to the whole value. */
 function StepValue({ value, isCut, label, whole }: StepValueProps) {
   const cut = isCut ? cutOf(value) : undefined;
   if (cut === undefined) return <JsonView value={value} label={label} />;

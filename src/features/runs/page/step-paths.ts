@@ -1,6 +1,6 @@
 /*
- * A step of a run has a runtime key, `lines.2.price`; the step of the graph that it runs has a path, `lines.price`. Keys
- * of steps hold no dot and iterations are numbers, so that each follows from the other.
+ * A step of a run has a runtime key, `lines.2.price`; its step in the graph has a path, `lines.price`. Step keys have
+ * no dots and iterations are numbers, so each can be derived from the other.
  */
 
 export const stepKeys = {
@@ -18,12 +18,12 @@ function pathOf(runtimeKey: string): string {
   return runtimeKey.replace(ITERATION, '.');
 }
 
-/** What comes before a step's own key: `lines.2.`, or nothing outside of loops. */
+/** The prefix of a step's key: `lines.2.`, or empty outside of loops. */
 function scopeOf(runtimeKey: string): string {
   return runtimeKey.slice(0, runtimeKey.lastIndexOf('.') + 1);
 }
 
-/** The iteration that a step belongs to, innermost; null outside of loops. */
+/** The innermost iteration that a step belongs to; null outside of loops. */
 function iterationOf(runtimeKey: string): { readonly loopKey: string; readonly index: number } | null {
   const match = /^(.+)\.(\d+)\.[^.]+$/.exec(runtimeKey);
   return match?.[1] === undefined ? null : { loopKey: match[1], index: Number(match[2]) };
@@ -34,7 +34,7 @@ function firstKeyAt(path: string): string {
   return path.replaceAll('.', '.0.');
 }
 
-/** Of a path, or of a runtime key, the innermost loop around it; null outside of loops. */
+/** The innermost loop around a path or a runtime key; null outside of loops. */
 function loopAround(key: string): string | null {
   const iteration = iterationOf(key);
   if (iteration !== null) return iteration.loopKey;

@@ -1,7 +1,7 @@
 import type { Api } from '../../../dashboard/web/api-types.ts';
 import { LOOKS, type Look, type StepMark } from '../../../dashboard/web/looks.ts';
 
-/** As much of a step as its state needs. */
+/** The fields of a step that determine its state. */
 interface StepTimes {
   readonly stepType: string;
   readonly status: Api['Step']['status'];
@@ -11,14 +11,14 @@ interface StepTimes {
     readonly attempt: number;
     readonly status: Api['Step']['status'];
     readonly slotWaitMs: number;
-    /** Where it is known. */
+    /** Present if known. */
     readonly errorCode?: string | null;
     readonly startedAt: string;
     readonly completedAt: string | null;
   }[];
 }
 
-/** The state of a step, finer than its status: what is Pending may not be reached, due, or wait for something. */
+/** The state of a step, finer than its status: a Pending step is not reached yet, due, or waiting. */
 type StepState =
   | { readonly kind: 'status'; readonly status: Exclude<Api['Step']['status'], 'Pending'> }
   | { readonly kind: 'ahead' }
@@ -32,7 +32,7 @@ export function stepState({ status, signalName, dueAt, attempts }: StepTimes): S
   const last = attempts.at(-1);
   if (last === undefined) return dueAt === null ? { kind: 'ahead' } : { kind: 'due' };
   if (last.completedAt !== null) return { kind: 'retry', attempt: last.attempt + 1, at: dueAt };
-  // A step that waits keeps its attempt open: looking again is part of the same try.
+  // A waiting step keeps its attempt open: checking again is part of the same attempt.
   if (typeof signalName === 'string') return { kind: 'signal', name: signalName, until: dueAt };
   return { kind: 'wait', until: dueAt };
 }
@@ -42,7 +42,7 @@ interface TellingOutline {
   readonly steps: readonly Pick<Api['StepOutline'], 'stepKey' | 'startedAt' | 'completedAt'>[];
 }
 
-/** The step that people come for: what made the run fail, else where the run is now, else what ended last. */
+/** The step that people look for: the cause of the failure, else the running step, else the step that ended last. */
 export function tellingStepOf({ run: { status, failure }, steps }: TellingOutline): string | undefined {
   if (status === 'Failed' && failure !== null && !failure.handled) return failure.stepKey;
   const begun = steps.filter(({ startedAt }) => startedAt !== null);
@@ -74,16 +74,16 @@ interface Counted {
   readonly count: number;
 }
 
-/** The gravest first: of many iterations of one step the picture shows what needs a look. */
+/** Most severe first: the picture shows the most severe status of all iterations of a step. */
 const GRAVITY: readonly Api['Step']['status'][] = ['Failed', 'Running', 'Pending', 'Succeeded', 'Skipped'];
 
 interface ChildCounts {
   readonly status: Api['Step']['status'];
-  /** Such as "3 of 120 failed", or "120 succeeded" where all have. */
+  /** Such as "3 of 120 failed", or "120 succeeded" if all did. */
   readonly text: string;
 }
 
-/** Children of loops by path: what all iterations together show. */
+/** Summary of all iterations, for each path of a loop's children. */
 function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
   const byPath = new Map<string, Map<Api['Step']['status'], number>>();
   for (const { path, status, count } of children) {
@@ -103,7 +103,7 @@ function childCounts(children: readonly Counted[]): Map<string, ChildCounts> {
   );
 }
 
-/** How a state is shown. What waits for a person looks different from what waits for time. */
+/** How a state is shown. Waiting for a person looks different from waiting for time. */
 export function lookOf(state: StepState): Look {
   const text = stateText(state);
   switch (state.kind) {
@@ -123,7 +123,7 @@ export function lookOf(state: StepState): Look {
   }
 }
 
-/** What a picture of the graph says of each step of a run, by path. */
+/** What the graph shows for each step of a run, by path. */
 export function marksOf({ steps, loops, children }: Pick<Api['RunOutline'], 'steps' | 'loops' | 'children'>) {
   const marks = new Map<string, StepMark>();
   for (const step of steps) {
@@ -136,7 +136,7 @@ export function marksOf({ steps, loops, children }: Pick<Api['RunOutline'], 'ste
   return marks;
 }
 
-/** How far a loop has come. */
+/** Progress of a loop. */
 function loopNote({ stepKey }: Api['StepOutline'], loops: Api['RunOutline']['loops']): string | undefined {
   const loop = loops.find((each) => each.stepKey === stepKey);
   if (loop === undefined) return undefined;

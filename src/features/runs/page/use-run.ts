@@ -7,10 +7,10 @@ import { stepKeys } from './step-paths.ts';
 
 const TYPES: readonly Api['LiveEvent']['type'][] = ['step.started', 'step.completed', 'step.retried', 'run.completed'];
 const LEAST_MS = 400;
-/** A run of thousands of steps takes long to answer for; asking may keep the service busy a fifth of the time at most. */
+/** Outlines of runs with thousands of steps take long; refreshing may keep the service busy a fifth of the time. */
 const REST_FACTOR = 4;
 
-/** The outline of a run, asked for again when something happens to it. */
+/** The outline of a run; refreshed when something happens to the run. */
 export function useRunOutline(runId: string): Resource<Api['RunOutline']> {
   const resource = useResource<Api['RunOutline']>(`/runs/${runId}/outline`);
   const askAgain = usePatience(resource);
@@ -20,7 +20,7 @@ export function useRunOutline(runId: string): Resource<Api['RunOutline']> {
   return resource;
 }
 
-/** Asks for a part of a run, and again when the outline is a newer one. */
+/** Loads a part of a run, and reloads it when the outline changes. */
 export function useRunPart<Answer>(path: string | null, outline: Api['RunOutline']): Resource<Answer> {
   const resource = useResource<Answer>(path, { keepPrevious: true });
   const askAgain = usePatience(resource);
@@ -33,7 +33,7 @@ export function useRunPart<Answer>(path: string | null, outline: Api['RunOutline
   return resource;
 }
 
-/** The steps that the edges of a step lead from: those of its iteration, or those outside of loops. */
+/** The steps that can precede a step: those of its iteration, or those outside of loops. */
 export function useSiblings(stepKey: string, outline: Api['RunOutline']): readonly Api['StepOutline'][] {
   const iteration = stepKeys.iterationOf(stepKey);
   const path =
@@ -45,8 +45,8 @@ export function useSiblings(stepKey: string, outline: Api['RunOutline']): readon
 }
 
 /**
- * Asks a resource again no oftener than its answers come easily: never while one is on its way, which would be given
- * up for it, and after a slow one only when the service has rested.
+ * Limits how often a resource is refreshed: never while a request is under way, which would be abandoned, and after a
+ * slow answer only when the service has rested.
  */
 function usePatience({ refresh, isLoading }: Pick<Resource<unknown>, 'refresh' | 'isLoading'>): () => void {
   const latest = useRef({ refresh, isLoading });
