@@ -11,25 +11,25 @@ export interface AnsweredStart extends SimulatedStart {
   readonly answer: AnswerCall;
 }
 
-/** A simulated run of which nothing leaves: its steps that call out are answered. */
+/** A simulated run that sends nothing out: its outside calls get given answers. */
 export interface AnsweredRun extends Simulation {
-  /** In the order in which they were made, with ids of its runs as `[run]` and `[run go]`. */
+  /** In the order made; ids of the simulation's runs are replaced by `[run]` and `[run go]`. */
   readonly calls: readonly Call[];
 }
 
 interface AnsweredServices {
-  /** An empty one, for this simulator alone; whoever opened it closes it. */
+  /** An empty store, for this simulator alone; the caller closes it. */
   readonly store: Store;
   readonly flow: LoadedFlow;
-  /** Those that its steps and its failure may start, and those in turn. */
+  /** All flows that the flow's steps or failure may start, directly or indirectly. */
   readonly flows: readonly LoadedFlow[];
-  /** Those of a service: what of them calls out is replaced. */
+  /** The handlers of a service; those that call out are replaced. */
   readonly handlers: HandlerTable;
 }
 
 /**
- * Simulates runs of a flow without a secret and without a request: no value of a secret is read, and what calls out, code
- * of the operator's included, gets the answers that are given. One run at a time.
+ * Simulates runs of a flow without reading a secret or sending a request. All steps that call out, including operator
+ * code, get the given answers. One run at a time.
  */
 export async function createAnsweredSimulator({ store, flow, flows, handlers }: AnsweredServices): Promise<{
   run(start: AnsweredStart): Promise<AnsweredRun>;
@@ -58,19 +58,19 @@ export async function createAnsweredSimulator({ store, flow, flows, handlers }: 
   };
 }
 
-/** With names that are the same every time in place of the ids of runs. */
+/** The call with stable names in place of run ids. */
 function named(call: Call, simulator: Pick<Simulator, 'runNames'>): Call {
   const names = simulator.runNames();
   const name = (text: string) => names.reduce((renamed, [id, its]) => renamed.replaceAll(id, its), text);
   return mapStrings(call as unknown as Json, name) as unknown as Call;
 }
 
-/** An answer that a file gives; with a request, for that request alone. */
+/** An answer from a file; if it has a request, it answers only that request. */
 interface GivenAnswer extends Answer {
   readonly request?: Request | undefined;
 }
 
-/** Answers by path of the step, the first attempt first. */
+/** Answers by step path, first attempt first. */
 export type AnswerTable = Readonly<Record<string, readonly GivenAnswer[]>>;
 
 export function answersFrom(table: AnswerTable): AnswerCall {

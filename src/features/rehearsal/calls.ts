@@ -9,20 +9,20 @@ import { UNANSWERED } from './simulator.ts';
 
 export type { Answer, Request } from '../../flows/handlers/outside.ts';
 
-/** A step that would have called out. */
+/** A call that a step would have made to the outside. */
 export interface Call extends Omit<OutsideCall, 'runId' | 'stepKey'> {
-  /** Of the step: see `Wait`. */
+  /** Path of the step: see `Wait`. */
   readonly path: string;
 }
 
-/** Answers a call; undefined where the answer is not known, which is never made up: the step does not go on. */
+/** Answers a call. Undefined if the answer is unknown: no answer is made up, and the step does not go on. */
 export type AnswerCall = (call: Call) => Answer | undefined;
 
 export const UNKNOWN: HandlerResult = { kind: 'waiting', signalName: UNANSWERED };
 
 const plain: ReadonlySet<StepHandler> = new Set(builtInHandlers);
 
-/** The same step types, of which none calls out: what does is answered instead. */
+/** The same step types, but those that call out get answers instead. */
 export function answeredHandlers(table: HandlerTable, outside: Outside): HandlerTable {
   return handlerTable(
     [...table.values()].map((handler) => {
@@ -32,7 +32,7 @@ export function answeredHandlers(table: HandlerTable, outside: Outside): Handler
   );
 }
 
-/** Code of the operator's, of which nothing but its inputs is known. */
+/** A step type of an operator; only its inputs are known. */
 function answeredStep({ type, secretInputs }: StepHandler, { answer }: Outside): StepHandler {
   return defineHandler({
     type,

@@ -10,7 +10,7 @@ import { isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import { type FlowRehearsal, isOfContents } from './tally.ts';
 
 interface RehearseOptions extends CheckOptions {
-  /** So many deliveries of each flow. */
+  /** Number of deliveries of each flow. */
   readonly rehearse?: number;
   readonly answers?: string;
 }
@@ -50,7 +50,7 @@ async function checkRehearsed(
     return {
       json: { rehearsals },
       text: rehearsals.map(renderRehearsal),
-      // More people read it than may read deliveries.
+      // More people can read the summary than may read deliveries.
       summary: rehearsals.map(withoutContents).map(renderRehearsal),
       conclude: (deploy) => concludeRehearsal(rehearsals, deploy),
     };
@@ -69,13 +69,13 @@ function nameIn(text: string): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** As the service answers it. */
+/** Answer of the service. */
 type RehearsedFlow = FlowRehearsal;
 
-/** By id or name of the flow, and by path of the step. */
+/** By id or name of the flow, then by path of the step. */
 type GivenAnswers = Readonly<Record<string, Json>>;
 
-/** Asks a service to rehearse a deploy of these manifests, which are JSON. */
+/** Asks a service to rehearse a deploy of these manifests (JSON texts). */
 async function askRehearsal(
   client: ServiceClient,
   manifests: readonly string[],
@@ -104,7 +104,7 @@ function parsed(text: string, file: string): Json {
   }
 }
 
-/** The worse of what a deploy would do, and of what the rehearsal found. */
+/** Returns the worse result: of the deploy or of the rehearsal. */
 function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: Conclusion): Conclusion {
   const differing = sum(rehearsals, ({ differing: count }) => count);
   const isStopped = rehearsals.some((each) => each.isStopped);
@@ -121,7 +121,7 @@ function concludeRehearsal(rehearsals: readonly RehearsedFlow[], deploy: Conclus
 
 const OTHER_WAY = 'a deploy changes what deliveries lead to';
 
-/** What may be shown to who may not read deliveries. */
+/** What readers without access to deliveries may see. */
 function withoutContents({ groups, ...rehearsal }: RehearsedFlow): RehearsedFlow {
   return {
     ...rehearsal,
@@ -132,7 +132,7 @@ function withoutContents({ groups, ...rehearsal }: RehearsedFlow): RehearsedFlow
 const MOST_NAMED = 3;
 const MOST_GROUPS = 20;
 
-/** A report for reviewers, as that of a deploy. */
+/** A report for reviewers, in the form of a deploy's report. */
 function renderRehearsal(rehearsal: RehearsedFlow): string {
   const { name, flowId, revision, deliveries, same, differing, groups, skipped, unknown, isStopped } = rehearsal;
   if (deliveries === 0 && !isStopped) return `Rehearsal of ${name} (${flowId}): no delivery of it is stored.`;
@@ -174,7 +174,7 @@ type Example = RehearsedFlow['groups'][number]['examples'][number];
 
 const MOST_DIFFERENCES = 4;
 
-/** Its first differences; the others mostly follow from them. */
+/** Shows its first differences; the others mostly follow from these. */
 function renderExample({ deliveryId, differences }: Example): string[] {
   const left = differences.length - MOST_DIFFERENCES;
   return [

@@ -40,7 +40,7 @@ function testCommand(): Command {
 async function test(names: readonly string[], options: TestOptions): Promise<void> {
   const { settings, extensions } = await openContext(options.manifests);
   const { handlers } = extensions;
-  // A variable of the environment wins in the settings, and an option over both.
+  // An environment variable takes precedence in the settings, and an option over both.
   const manifests = options.manifests ?? settings.manifests;
   const { flows, issues } = await readTestedFlows(manifests, handlers);
   const outcomes: { readonly file: string; readonly outcome: RunTestFile }[] = [];
@@ -66,7 +66,7 @@ async function test(names: readonly string[], options: TestOptions): Promise<voi
 
 interface TestPath {
   readonly path: string;
-  /** It is meant, whatever is in it. */
+  /** Named by the caller, so it must be a test. */
   readonly isNamed: boolean;
 }
 
@@ -89,7 +89,7 @@ async function filesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** Where tests are looked for; never in the whole file system. */
+/** The folder to search for tests; never the root of the file system. */
 function folderAround(manifests: string): string {
   const folder = resolve(manifests);
   const around = dirname(folder);
@@ -109,7 +109,7 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
   if ('kind' in read) return read;
   if ('problems' in read) return { kind: 'error', problems: read.problems };
   const result = await runTest(read.test, tested);
-  // With an answer that is not known, the test would from now on expect that nothing follows.
+  // If an answer is unknown, an update would make the test expect that nothing follows.
   if (result.kind !== 'differs' || update !== true || result.lacking.length > 0) return result;
   try {
     await replaceFile(path, writeSavedTest({ ...read.test, expected: result.actual }));
@@ -119,7 +119,7 @@ async function runFile(path: string, { tested, isNamed, update }: FileOptions): 
   return { kind: 'updated', differences: result.differences };
 }
 
-/** Writes all of a file or nothing, which a full disk or a stop must not cut; a link stays one. */
+/** Writes the whole file or nothing, even if the disk is full or the process stops; keeps a link a link. */
 async function replaceFile(path: string, text: string): Promise<void> {
   const target = await realpath(path);
   await access(target, constants.W_OK);

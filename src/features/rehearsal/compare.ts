@@ -6,30 +6,30 @@ import type { Call } from './calls.ts';
 import type { RecordedRun } from './recorded.ts';
 import type { ReachedStep } from './simulator.ts';
 
-/** In what two runs of one delivery differ. */
+/** Kinds of differences between two runs of one delivery. */
 export const DIFFERENCE_KINDS = ['gates', 'step', 'request', 'wait', 'end'] as const;
 
 export interface Difference {
   readonly kind: (typeof DIFFERENCE_KINDS)[number];
-  /** Path of the step; `gates` and `end` where it is of none. */
+  /** Path of the step; `gates` or `end` if the difference concerns no step. */
   readonly at: string;
   readonly changes: readonly Change[];
 }
 
-/** One place of a value; absent where that side has no such place. */
+/** One changed place in a value; a side without this place is absent. */
 export interface Change {
-  /** As `body.amount`; empty for the whole. */
+  /** Such as `body.amount`; empty for the whole value. */
   readonly path: string;
   readonly before?: Json;
   readonly after?: Json;
 }
 
-/** More is not shown of one difference. */
+/** Changes shown of one difference. */
 const MAX_CHANGES = 20;
 
 /**
- * What differs between two simulated runs of one delivery, in the order in which the first went. What is not known of
- * either is no difference.
+ * Differences between two simulated runs of one delivery, in the order of the first run. Anything unknown in either run
+ * is not a difference.
  */
 export function compareRuns(before: AnsweredRun, after: AnsweredRun): Difference[] {
   const [one, other] = [before, after].map(seenOf) as [Seen, Seen];
@@ -41,20 +41,20 @@ export function compareRuns(before: AnsweredRun, after: AnsweredRun): Difference
   return found;
 }
 
-/** What is known of a run, by path. */
+/** The known parts of a run, by path. */
 interface Seen {
-  /** How it ended; undefined where that is not known. */
+  /** How each step ended; undefined if unknown. */
   readonly steps: ReadonlyMap<string, string | undefined>;
   readonly calls: ReadonlyMap<string, readonly Call[]>;
   readonly waits: ReadonlyMap<string, readonly Json[]>;
-  /** All of it is known. */
+  /** Nothing of the run is unknown. */
   readonly isWhole: boolean;
 }
 
 function seenOf({ steps, calls, waits, unanswered, stoppedBy }: AnsweredRun): Seen {
   const isWhole = unanswered.length === 0 && stoppedBy === null;
   return {
-    // What has not ended may wait for what is not known.
+    // A step that has not ended may be waiting for something unknown.
     steps: new Map(steps.map(({ path, step }) => [path, isWhole || hasEnded(step) ? endOf(step) : undefined])),
     calls: byPath(calls, (call) => call),
     waits: byPath(waits, ({ kind, signal, ms }): Json => ({ kind, signal, ms })),
@@ -62,7 +62,7 @@ function seenOf({ steps, calls, waits, unanswered, stoppedBy }: AnsweredRun): Se
   };
 }
 
-/** How a step ended, in a word or two. */
+/** How a step ended, in one or two words. */
 export function endOf({ status, error }: Pick<ReachedStep['step'], 'status' | 'error'>): string {
   return error === null ? status : `${status}: ${error.code}`;
 }
@@ -82,7 +82,7 @@ function at(path: string, one: Seen, other: Seen): Difference[] {
   const found: Difference[] = [];
   const [isIn, isInOther] = [one.steps.has(path), other.steps.has(path)];
   if (!isIn || !isInOther) {
-    // What an answer that is not known leads to may be this.
+    // The step might follow from an unknown answer.
     if (!(isIn ? other : one).isWhole) return [];
     const [before, after] = [one, other].map(
       ({ steps }) => steps.get(path) ?? (steps.has(path) ? 'not known' : undefined),
@@ -94,7 +94,7 @@ function at(path: string, one: Seen, other: Seen): Difference[] {
   const [calls, others] = [one.calls.get(path) ?? [], other.calls.get(path) ?? []];
   for (let index = 0; index < Math.max(calls.length, others.length); index += 1) {
     const [call, another] = [calls[index], others[index]];
-    // Whether a step would have called again is not known either.
+    // Whether a step would have called again is unknown, too.
     if ((call === undefined || another === undefined) && !isKnown) break;
     const changes = changesOf(shownCall(call), shownCall(another));
     if (changes.length > 0) found.push({ kind: 'request', at: path, changes });
@@ -110,7 +110,7 @@ function at(path: string, one: Seen, other: Seen): Difference[] {
 
 const statusChange = (before = 'not reached', after = 'not reached'): Change => ({ path: '', before, after });
 
-/** The request, or of code of the operator's its inputs. */
+/** The request; for operator code, its inputs. */
 function shownCall(call: Call | undefined): Json | undefined {
   if (call === undefined) return undefined;
   const { type, input, request } = call;
@@ -127,7 +127,7 @@ function changesOf(before: Json | undefined, after: Json | undefined): Change[] 
     .map(({ at: place, kind: _, ...change }) => ({ path: formatPath(place), ...change }));
 }
 
-/** The paths of the first in their order, those of the second alone behind what they follow there. */
+/** The first paths in their order; each path found only in the second follows its predecessor there. */
 function inOneOrder(first: readonly string[], second: readonly string[]): string[] {
   const known = new Set(first);
   const behind = new Map<string, string[]>();
@@ -140,8 +140,8 @@ function inOneOrder(first: readonly string[], second: readonly string[]): string
 }
 
 /**
- * The first step that a simulated run took another way than the recorded one did, as far as both are known; undefined where
- * there is none.
+ * The path of the first step at which a simulated run departs from the recorded one, as far as both are known;
+ * undefined if there is none.
  */
 export function departureOf(
   recorded: Pick<RecordedRun, 'run' | 'ends' | 'isWhole'>,

@@ -6,10 +6,10 @@ import { isHandshake } from '../../webhooks/handshakes.ts';
 import { hasSameGates, type PreparedTrigger } from '../../webhooks/triggers.ts';
 import { judgeByGates, restore } from '../review/judge-again.ts';
 
-/** What a trigger does with a delivery, in words; undefined where that cannot be judged again, and then why. */
+/** What a trigger does with a delivery, in words; or why it cannot be judged again. */
 type GateOutcome = { readonly outcome: string; readonly starts: boolean } | { readonly why: string };
 
-/** What two triggers do with one delivery. */
+/** What two triggers do with the same delivery. */
 interface GateOutcomes {
   readonly before: GateOutcome;
   readonly after: GateOutcome;
@@ -19,8 +19,8 @@ const NOWHERE: GateOutcome = { outcome: 'refused: unknown_flow', starts: false }
 const HANDSHAKE: GateOutcome = { outcome: 'answered as a handshake', starts: false };
 
 /**
- * Judges a stored delivery as of when it came, by two triggers and without nonces. Where both have the same gates, what
- * became of it holds for both, and only their expressions are asked.
+ * Judges a stored delivery with two triggers, as of its arrival and without nonces. Equal triggers get one result; if
+ * the delivery cannot be judged again, the recorded one.
  */
 export async function judgeBoth(
   record: DeliveryRecord,
@@ -64,7 +64,7 @@ async function judge(record: DeliveryRecord, trigger: PreparedTrigger): Promise<
     : { outcome: `answers ${signals.step}`, starts: false };
 }
 
-/** Code of the operator's may call out, so that no gate of theirs is asked. */
+/** Gates of operators are not asked, because their code may call out. */
 const BUILT_IN_GATES: ReadonlySet<string> = new Set(gateChain().map(({ name }) => name));
 const OWN_CODE = 'cannot be judged again: a verifier of your own code verifies it, which may call out';
 const TO_BE_FETCHED = 'cannot be judged again: what verifies it has to be fetched from its publisher';

@@ -7,12 +7,12 @@ import { isReference } from '../../manifest/read-secret.ts';
 import { stepSecrets } from '../../manifest/secrets.ts';
 import type { Graph, StepDefinition } from '../../model/manifest.ts';
 
-/** Stands for a host that only a secret names; no name of it exists (RFC 6761). */
+/** Replaces a host that is given only by a secret; the name never resolves (RFC 6761). */
 const SECRET_URL = 'https://secret.invalid/';
 
 /**
- * The flow with a name in the place of each secret of its steps, the same for the same reference: no value is read, and
- * none can be in what a simulation yields.
+ * The flow with each secret of its steps replaced by a name, the same for the same reference: no value is read, so a
+ * simulation cannot reveal one.
  */
 export function hideSecrets(flow: LoadedFlow, handlers: HandlerTable): LoadedFlow {
   const { manifest } = flow;
@@ -41,18 +41,18 @@ function hiddenText(text: string): string {
   return isReference(text) ? `[secret ${text}]` : '[secret]';
 }
 
-/** One that the step can call. */
+/** A hidden URL that the step can still call. */
 function hiddenUrl(text: string): string {
   if (isReference(text)) return `${SECRET_URL}${encodeURIComponent(text)}`;
   return maskUrl(text).replaceAll(MASK, 'secret');
 }
 
-/** Whether a text names a secret in its place. */
+/** Whether a text is the name that replaces a secret. */
 export function isHidden(text: string): boolean {
   return /^\[secret(?: (?:env|file):.*)?\]$/is.test(text);
 }
 
-/** A URL as it is shown: what only a secret says by its name. */
+/** The URL as shown: a URL hidden by a secret appears as the secret's name. */
 export function shownUrl(url: string): string {
   if (!url.startsWith(SECRET_URL)) return url;
   const [, reference = '', rest = ''] = /^([^?]*)(.*)$/s.exec(url.slice(SECRET_URL.length)) ?? [];

@@ -17,7 +17,7 @@ interface RehearsalProps {
   readonly isReady: boolean;
 }
 
-/** Runs stored deliveries through the deployed revision and the manifest, when asked, and shows what differs. */
+/** On demand, runs stored deliveries through the deployed revision and the manifest, and shows the differences. */
 function Rehearsal({ text, isReady }: RehearsalProps) {
   const [shown, setShown] = useState<{ readonly of: string; readonly flows: readonly FlowRehearsal[] }>();
   const [error, setError] = useState<unknown>();
@@ -32,7 +32,7 @@ function Rehearsal({ text, isReady }: RehearsalProps) {
     try {
       const { flows } = await ask<{ readonly flows: readonly FlowRehearsal[] }>('/flows/rehearse', {
         method: 'POST',
-        // As it was written: another text of its numbers would be another manifest.
+        // The text as written: numbers spelled differently would make a different manifest.
         rawBody: `{"deliveries":${DELIVERIES},"manifests":[${text}]}`,
         headers: { 'content-type': 'application/json' },
         signal: controller.signal,

@@ -5,7 +5,7 @@ import { isJsonObject, isSame, type Json, own, parseJson } from '../../model/jso
 import { RUN_FLOW, type RunStatus, type RunTriggerType, type StepStatus } from '../../model/manifest.ts';
 import type { StepError } from '../../model/run.ts';
 
-/** A run that ended, with all that a service has of it. */
+/** An ended run, with everything that a service keeps of it. */
 export interface RecordedRun {
   readonly id: string;
   readonly flowId: string;
@@ -16,18 +16,18 @@ export interface RecordedRun {
   readonly triggerType: RunTriggerType;
   readonly startedAt: string;
   readonly contentType: string | null;
-  /** Lower-case names; values that the service does not show are redacted. */
+  /** Names in lower case; values that the service does not show are redacted. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Bytes that mean to expressions what started the run. */
+  /** Bytes that expressions read as the same value that started the run. */
   readonly body: Uint8Array;
   /** In manifest order; children follow their loop. */
   readonly steps: readonly RecordedStep[];
-  /** Those that its steps and its failure started, oldest first. */
+  /** Runs that its steps and its failure started, oldest first. */
   readonly derived: readonly DerivedRun[];
 }
 
 interface DerivedRun {
-  /** Where a test has its steps, before their keys: `go/` for the run of the step `go`, `go#2/` for its second one. */
+  /** Prefix of its step paths in a test: `go/` for the run of the step `go`, `go#2/` for its second run. */
   readonly prefix: string;
   readonly run: Omit<RecordedRun, 'contentType' | 'headers' | 'body'>;
 }
@@ -40,7 +40,7 @@ export interface RecordedStep {
   readonly output: Json;
   readonly error: StepError | null;
   readonly attemptCount: number;
-  /** ISO 8601; null where it did not end. */
+  /** ISO 8601; null if it did not end. */
   readonly completedAt: string | null;
   /** Oldest first. */
   readonly attempts: readonly RecordedAttempt[];
@@ -49,7 +49,7 @@ export interface RecordedStep {
 interface RecordedAttempt {
   readonly attempt: number;
   readonly status: StepStatus;
-  /** Null where no inputs were read. */
+  /** Null if no inputs were read. */
   readonly inputsRevision: number | null;
   readonly output: Json;
   readonly error: StepError | null;
@@ -69,7 +69,7 @@ interface ServedDelivery {
   readonly body: string | null;
 }
 
-/** Reads a run. Throws `CommandError` where it is in flight, or where the service no longer has what a test needs of it. */
+/** Reads a run. Throws `CommandError` if it is in flight, or if the service no longer has what a test needs. */
 export async function readRecordedRun(client: ServiceClient, runId: string): Promise<RecordedRun> {
   const run = await readRun(client, runId);
   const { deliveries } = await ask<{ deliveries: number | null }>(client, `/flows/api/runs/${runId}/control`);
@@ -116,13 +116,13 @@ async function readDerived(client: ServiceClient, path: string, steps: readonly 
   return runs;
 }
 
-/** The run that a `RunFlow` step started, in what it left. */
+/** The run that a `RunFlow` step started, according to its output. */
 function runIn(output: Json): string[] {
   const id = isJsonObject(output) ? own(output, 'runId') : undefined;
   return typeof id === 'string' ? [id] : [];
 }
 
-/** Whole numbers stay as they are, however large. */
+/** Whole numbers keep their exact value, however large. */
 async function ask<Answer>(client: ServiceClient, path: string): Promise<Answer> {
   const response = await client.open(path);
   try {
@@ -133,7 +133,7 @@ async function ask<Answer>(client: ServiceClient, path: string): Promise<Answer>
   }
 }
 
-/** The bytes of its delivery where they are kept: a step may send them on. */
+/** The stored bytes of its delivery, if still kept: a step may send them on. */
 async function readTrigger(
   client: ServiceClient,
   { id, deliveryId }: Pick<ServedRun, 'id' | 'deliveryId'>,
@@ -161,7 +161,7 @@ async function findDelivery(client: ServiceClient, deliveryId: string) {
   return { headers, bytes };
 }
 
-/** Bytes that a value may have been read from. */
+/** Byte sequences that may have been read as this value. */
 function spellingsOf(value: Json): Uint8Array[] {
   if (value === null) return [new Uint8Array()];
   const texts = [JSON.stringify(value), typeof value === 'string' ? value : '', formOf(value)];
@@ -183,7 +183,7 @@ type ServedStep = RecordedStep & {
   readonly attempts: readonly (RecordedAttempt & { readonly truncated?: true })[];
 };
 
-/** As many as the service gives at once. */
+/** The most steps that the service returns at once. */
 const STEPS_A_PAGE = 500;
 
 async function readSteps(client: ServiceClient, run: string): Promise<RecordedStep[]> {
@@ -195,7 +195,7 @@ async function readSteps(client: ServiceClient, run: string): Promise<RecordedSt
   }
 }
 
-/** A page shows the beginning of a large value, and all of it is asked for by itself. */
+/** A page has only the beginning of large values, so these are loaded separately. */
 async function withWholeValues(client: ServiceClient, run: string, step: ServedStep): Promise<RecordedStep> {
   const { stepKey, attempts, attemptCount } = step;
   if (attemptCount > attempts.length) {

@@ -8,27 +8,27 @@ import { runsStore } from '../runs/store.ts';
 import type { Answer, Call } from './calls.ts';
 import type { SimulatedStart } from './simulator.ts';
 
-/** What a run and those that it started left, by the paths that a simulation gives their steps. */
+/** The record of a run and of the runs that it started, by the step paths of a simulation. */
 export interface RecordedRun {
   readonly run: RunDetail;
-  /** Steps that ended, and how. */
+  /** How each ended step ended. */
   readonly ends: ReadonlyMap<string, RecordedEnd>;
-  /** No step was cut short by something else than the flow. */
+  /** All steps ended by themselves; none was cut short by something outside of the flow. */
   readonly isWhole: boolean;
   readonly signals: NonNullable<SimulatedStart['signals']>;
-  /** Steps that wait for one. */
+  /** Steps that wait for a signal. */
   readonly awaiting: ReadonlySet<string>;
-  /** The answer that the run got to a call, if it made this one. */
+  /** The answer that the run got to this call, if it made it. */
   answer(call: Call): Answer | undefined;
 }
 
 interface RecordedEnd {
   readonly status: StepView['status'];
-  /** Of its error; null without one. */
+  /** Code of the error; null without an error. */
   readonly code: string | null;
 }
 
-/** A run with more steps is not rehearsed: its values would fill the memory. */
+/** Longer runs are not rehearsed: their values would fill the memory. */
 const MAX_STEPS = 500;
 const MAX_RUNS = 50;
 const LIMITS = { valueBytes: 1_048_576, answerBytes: 4_194_304 };
@@ -36,8 +36,8 @@ const LIMITS = { valueBytes: 1_048_576, answerBytes: 4_194_304 };
 type RecordedStore = Pick<Store, 'findRun' | 'pageSteps' | 'of'>;
 
 /**
- * Yields why a run cannot be rehearsed where it cannot. `isInForce` says whether a revision of a flow is the deployed one: what
- * its runs called, it would call again.
+ * Yields a reason if the run cannot be rehearsed. `isInForce` says whether a revision of a flow is the deployed one,
+ * which would repeat the calls of its runs.
  */
 export async function readRecorded(
   runId: string,
@@ -78,7 +78,7 @@ interface Place {
 interface RecordedStep {
   readonly path: string;
   readonly step: StepView;
-  /** That of its run, where it is in force. */
+  /** Revision of the step's run, if it is in force. */
   readonly revision: number | undefined;
 }
 
@@ -90,7 +90,7 @@ function subRunsOf(path: string, { attempts, output }: StepView): Place[] {
   );
 }
 
-/** An attempt that ended so says nothing of what it called. */
+/** Errors of attempts that say nothing about the calls that the attempts made. */
 export const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
   'cancelled',
   'internal_error',
@@ -103,7 +103,7 @@ export const SAYS_NOTHING: ReadonlySet<string | undefined> = new Set([
 const WAIT = 'WaitForSignal';
 
 interface RecordedCall {
-  /** Undefined where the deployed revision calls so by all means. */
+  /** Undefined if the deployed revision certainly makes the same call. */
   readonly input: Json | undefined;
   readonly answer: Answer;
 }
@@ -140,7 +140,7 @@ function readSteps(steps: readonly RecordedStep[], places: readonly Place[]): Om
   };
 }
 
-/** By attempt, without those that were cut short by something else; undefined where a value is not whole. */
+/** By attempt, without attempts cut short from outside; undefined if a value is incomplete. */
 function callsOf(
   { step: { attempts, output, status }, revision }: RecordedStep,
   places: readonly Place[],
@@ -160,13 +160,13 @@ function callsOf(
   });
 }
 
-/** As a simulation names its runs. */
+/** Names runs as a simulation does. */
 function named(value: Json, places: readonly Place[]): Json {
   const names = places.map(({ runId, prefix }) => [runId, `[${`run ${prefix.slice(0, -1)}`.trim()}]`] as const);
   return mapStrings(value, (text) => names.reduce((renamed, [id, name]) => renamed.replaceAll(id, name), text));
 }
 
-/** Whether what is recorded, in which secrets are masked, may be this. */
+/** Whether a recorded value, in which secrets are masked, could be this value. */
 export function fits(recorded: Json, value: Json | undefined): boolean {
   if (value === undefined) return false;
   if (typeof recorded === 'string') return typeof value === 'string' && fitsText(recorded, value);
@@ -187,7 +187,7 @@ export function fits(recorded: Json, value: Json | undefined): boolean {
   return recorded === value;
 }
 
-/** A mask stands for anything. */
+/** A mask matches any text. */
 function fitsText(recorded: string, text: string): boolean {
   if (!recorded.includes(MASK)) return recorded === text;
   const [first = '', ...others] = recorded.split(MASK);

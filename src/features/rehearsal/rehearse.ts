@@ -21,48 +21,48 @@ import { problemOfPath } from './unknown-names.ts';
 
 interface RehearserServices {
   readonly store: Pick<Store, 'listDeliveries' | 'findDelivery' | 'findRun' | 'pageSteps' | 'of'>;
-  /** Opens an empty store in memory, which lets others have the event loop. */
+  /** Opens an empty store in memory that yields the event loop to others. */
   readonly openStore: () => Promise<Store>;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly handlers: HandlerTable;
-  /** They fetch nothing. */
+  /** The gates fetch nothing. */
   readonly gates: GatePreparer;
   readonly defaultMode: EnforcementMode;
   readonly logger: Logger;
 }
 
 interface RehearsalRequest {
-  /** As they are to be deployed, together. */
+  /** All flows that are to be deployed together. */
   readonly flows: readonly LoadedFlow[];
-  /** So many of the newest of each flow. */
+  /** Number of newest deliveries rehearsed for each flow. */
   readonly deliveries: number;
-  /** By id of the flow: for calls whose answer no run has. */
+  /** By flow id: answers to calls that no recorded run answers. */
   readonly answers: Readonly<Record<string, AnswerTable>>;
-  /** The credential that asks; it has one rehearsal at a time. */
+  /** The credential of the caller, which may have one rehearsal at a time. */
   readonly credential: string;
-  /** Whether somebody waits for the result still. */
+  /** Whether the caller still waits for the result. */
   readonly isWanted: () => boolean;
 }
 
-/** Runs stored deliveries through deployed and new revisions, and says what would differ. Nothing leaves, nothing is stored. */
+/** Runs stored deliveries through deployed and new revisions, and reports differences. Sends and stores nothing. */
 interface Rehearser {
   /** Rehearses deployed flows that change, or that run a changed flow. Yields `own` or `full` if there is no room. */
   rehearse(request: RehearsalRequest): Promise<FlowRehearsal[] | 'own' | 'full'>;
-  /** Answers for flows and steps that there are neither now nor after the deploy. */
+  /** Answers for flows and steps that exist neither now nor after the deploy. */
   unknownAnswers(request: Pick<RehearsalRequest, 'flows' | 'answers'>): TestProblem[];
 }
 
-/** So many take turns on the event loop, each of another credential. */
+/** Rehearsals that share the event loop, each of a different credential. */
 const AT_ONCE = 2;
-/** All of them together. A proxy in front waits for an answer for a minute. */
+/** For a whole rehearsal. A proxy in front of the service waits one minute for an answer. */
 const TIME_LIMIT_MS = 50_000;
-/** Of one simulated run. */
+/** Attempts of one simulated run. */
 const MAX_ATTEMPTS = 2000;
-/** Of one simulated run: far more than a recorded one may have, and what the service can hold next to its work. */
+/** Of one simulated run: far more than a recorded run may have, yet little enough for the service next to its work. */
 const MAX_RUN_BYTES = 16 * 1024 * 1024;
-/** What a store in memory takes before the next one is opened: it keeps every run. */
+/** Limits of one store in memory, which keeps every run: then the next one is opened. */
 const A_STORE = { runs: 20, bytes: 16 * 1024 * 1024 };
-/** Of the examples of all flows. */
+/** Total for the examples of all flows. */
 const MAX_EXAMPLE_CHARACTERS = 4_000_000;
 const PAGE = 100;
 
@@ -146,7 +146,7 @@ async function rehearseFlow(
 
 type InForce = (flowId: string) => DeployedFlow | undefined;
 
-/** The flows as they are deployed when they are first asked for: a deploy meanwhile changes no side of a comparison. */
+/** Remembers each flow as first seen, so that a deploy during the rehearsal changes neither side of the comparison. */
 function asOfNow(catalog: RehearserServices['catalog']): InForce {
   const found = new Map<string, DeployedFlow | undefined>();
   return (flowId) => {
@@ -155,13 +155,13 @@ function asOfNow(catalog: RehearserServices['catalog']): InForce {
   };
 }
 
-/** The newest of a flow, oldest of them last. */
+/** The newest deliveries of a flow, newest first. */
 async function* deliveriesOf(flowId: string, count: number, store: RehearserServices['store']) {
   const seen = new Set<string>();
   for (let skip = 0; seen.size < count; skip += PAGE) {
     const { items } = await store.listDeliveries({ flowId, skip, take: PAGE });
     for (const { id } of items) {
-      // One that came meanwhile moved the others on.
+      // A new delivery shifts the pages, so a known one can appear again.
       if (seen.has(id) || seen.size === count) continue;
       seen.add(id);
       const record = await store.findDelivery(id);
@@ -238,13 +238,13 @@ async function judgeDelivery(
 
 const DEPARTS = 'the deployed revision takes another way than its run did, at';
 
-/** A call of the deployed revision, and what it was answered. */
+/** A call of the deployed revision, and the answer it got. */
 interface Got {
   readonly call: Call;
   readonly answer: Answer | undefined;
 }
 
-/** A call that is the same gets the same answer, whatever else of the step has changed. */
+/** The same call gets the same answer, whatever else changed in the step. */
 function answerAgain({ path, attempt, type, input, request }: Call, got: readonly Got[]): Answer | undefined {
   return got.find(({ call }) => {
     const isOfStep = call.path === path && call.attempt === attempt && call.type === type;
@@ -252,14 +252,14 @@ function answerAgain({ path, attempt, type, input, request }: Call, got: readonl
   })?.answer;
 }
 
-/** What a delivery became at one of the flows that it came to. */
+/** The outcome of a shared delivery at one of its flows. */
 function ofFlow({ flowId, triggerKey, runId, shares = [] }: DeliveryRecord, id: string) {
   const share = shares.find((each) => each.flowId === id);
   if (flowId === id || share === undefined) return { flowId, triggerKey, runId };
   return { flowId: id, triggerKey: share.triggerKey, runId: share.runId };
 }
 
-/** One revision of a flow and those that it starts, on a store of its own in memory. */
+/** One revision of a flow and the flows that it starts, with its own store in memory. */
 class Stage {
   readonly #flow: LoadedFlow;
   readonly #flows: readonly LoadedFlow[];
@@ -275,7 +275,7 @@ class Stage {
     this.#services = services;
   }
 
-  /** The same of what runs deliveries in the same way. */
+  /** Equal for stages that run deliveries in the same way. */
   get fingerprint(): string {
     return [this.#flow, ...this.#flows].map(({ hash }) => hash).join(' ');
   }
@@ -284,7 +284,7 @@ class Stage {
     return this.#all().find(({ trigger }) => trigger.triggerKey === triggerKey);
   }
 
-  /** The one that publishers reach who were given the URL of a former one. */
+  /** The trigger that publishers now reach at the URL of the former trigger. */
   reachedAs({ trigger: { triggerKey, inputs } }: PreparedTrigger): PreparedTrigger | undefined {
     const slug = inputs.webhookSlug?.toLowerCase();
     if (slug === undefined) return this.triggerOf(triggerKey);
@@ -330,7 +330,7 @@ class Stage {
 
 type Simulator = Awaited<ReturnType<typeof createAnsweredSimulator>>;
 
-/** Flows that runs of a flow start, by their steps and by their failure, and those in turn. */
+/** Flows that runs of a flow start, directly or indirectly, by steps or by failure. */
 function startedBy(flow: LoadedFlow, find: (flowId: string) => LoadedFlow | undefined): LoadedFlow[] {
   const found = new Map<string, LoadedFlow>();
   const add = ({ manifest }: LoadedFlow) => {

@@ -3,10 +3,10 @@ import type { TestResult } from './run-test.ts';
 
 type Differing = Extract<TestResult, { kind: 'differs' }>;
 
-/** What was different is told of a test that was updated, too. */
+/** An updated test also reports what differed. */
 export type RunTestFile = TestResult | ({ readonly kind: 'updated' } & Pick<Differing, 'differences'>);
 
-/** What a test came to: the kind and the name, then a line or more for each difference. */
+/** The result of a test: its kind and name, then at least one line for each difference. */
 export function renderTest(name: string, outcome: RunTestFile): string {
   return [`${outcome.kind.padEnd(8)} ${name}`, ...linesOf(outcome)].join('\n');
 }

@@ -17,33 +17,33 @@ import { type SavedTest, type TestProblem, triggerOf } from './saved-test.ts';
 import type { ReachedStep, SimulationLimits } from './simulator.ts';
 import { problemsOf } from './unknown-names.ts';
 
-/** What tests are run with. */
+/** What tests run with. */
 export interface TestedFlows {
   readonly flows: readonly LoadedFlow[];
   readonly handlers: HandlerTable;
-  /** Opens an empty store, which is closed afterwards. */
+  /** Opens an empty store; `runTest` closes it. */
   readonly openStore: () => Promise<Store>;
   readonly limits?: SimulationLimits;
 }
 
-/** What a test came to. */
+/** Result of a test. */
 export type TestResult =
   | { readonly kind: 'same' }
   | {
       readonly kind: 'differs';
-      /** From what is expected to what the flow does now. */
+      /** From the expected to the actual behaviour of the flow. */
       readonly differences: ReturnType<typeof diffSnapshots>;
-      /** Answers that the test would need, by what asks for them: what follows from them is not known. */
+      /** Answers that the test lacks, by the step that asks; whatever follows from them is unknown. */
       readonly lacking: readonly TestProblem[];
       /** What the flow does now. */
       readonly actual: SavedTest['expected'];
     }
   | { readonly kind: 'error'; readonly problems: readonly TestProblem[] };
 
-/** Far more than a run of a test does: a flow that comes so far has a mistake. */
+/** Far more than a tested run needs: a flow that reaches a limit has a mistake. */
 const LIMITS: SimulationLimits = { steps: 100_000, milliseconds: 60_000, bytes: 512 * 1024 * 1024 };
 
-/** Runs the flow of a test with its answers, and compares. Nothing leaves the process, and no time passes. */
+/** Runs a test's flow with its answers, and compares the results. Sends nothing, and waits for nothing. */
 export async function runTest(test: SavedTest, tested: TestedFlows): Promise<TestResult> {
   const flow = tested.flows.find(({ manifest }) => manifest.id === test.flow);
   if (flow === undefined) return { kind: 'error', problems: [{ path: 'flow', message: 'no manifest has this id' }] };
@@ -67,7 +67,7 @@ type Done = Required<SavedTest['expected']>;
 
 const NOTHING: Omit<Done, 'end'> = { path: {}, requests: {}, waits: {}, outputs: {} };
 
-/** What a test does not name is not compared, unless it names nothing. */
+/** Compares only the parts that the test expects; if it names none, all of them. */
 function compared({ expected }: SavedTest, done: Done, lacking: readonly TestProblem[]): TestResult {
   const named = new Set(Object.keys(expected));
   const actual: SavedTest['expected'] = Object.fromEntries(
@@ -79,7 +79,7 @@ function compared({ expected }: SavedTest, done: Done, lacking: readonly TestPro
     : { kind: 'differs', differences, lacking, actual };
 }
 
-/** Whether the delivery starts no run because the filter of its trigger is false. The gates are not asked. */
+/** Whether the trigger's filter is false, so that the delivery starts no run. Gates are not asked. */
 function isFiltered(started: SavedTest['trigger'], { manifest }: LoadedFlow): boolean {
   const trigger = Object.hasOwn(manifest.triggers, started.key) ? manifest.triggers[started.key] : undefined;
   if (started.type !== 'webhook' || trigger?.type !== 'webhook') return false;
@@ -111,7 +111,7 @@ async function simulate(
   }
 }
 
-/** The flows that a flow may start, and those in turn. */
+/** All flows that a flow may start, directly or indirectly. */
 function startedBy(flow: LoadedFlow, flows: readonly LoadedFlow[]): LoadedFlow[] {
   const found = new Set([flow]);
   for (const { manifest } of found) {
@@ -121,7 +121,7 @@ function startedBy(flow: LoadedFlow, flows: readonly LoadedFlow[]): LoadedFlow[]
   return [...found].filter((each) => each !== flow);
 }
 
-/** What a flow did, as tests compare it: by path of the step, so that the order of steps at the same time does not count. */
+/** What a flow did, as tests compare it: by step path, so that the order of simultaneous steps does not matter. */
 function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Done {
   const called = new Set(run.calls.map(({ path }) => path));
   const last = Object.entries(wire(flow.manifest.steps)).flatMap(([key, { downstream }]) =>
@@ -143,7 +143,7 @@ function outcomeOf(run: AnsweredRun, flow: LoadedFlow): Done {
 
 const NOT_KNOWN = 'not known';
 
-/** Without what every request of Sluice has. */
+/** The request without the headers that Sluice always sends. */
 function requestOf({ type, request, input }: Call): Json {
   if (request === null) return { type, input };
   const { method, url, headers, body } = request;
@@ -159,7 +159,7 @@ function waitText({ kind, signal, ms }: Pick<AnsweredRun['waits'][number], 'kind
   return ms === null ? what : `${what}, ${ms / 1000} s`;
 }
 
-/** Puts names that are the same every time in place of the ids of runs. */
+/** Replaces run ids with stable names. */
 function namesOf(steps: readonly ReachedStep[]): (value: Json) => Json {
   const names = new Map(
     steps.map(({ path, step }) => {
@@ -179,7 +179,7 @@ function grouped<Value extends Json>(
   return byPath([...groups]);
 }
 
-/** In an order that is the same every time. */
+/** Sorts by path, so that the order is always the same. */
 function byPath<Value>(entries: readonly (readonly [path: string, value: Value])[]): Record<string, Value> {
   return Object.fromEntries(entries.toSorted(([one], [other]) => one.localeCompare(other, 'en', { numeric: true })));
 }

@@ -14,12 +14,12 @@ import { SAYS_NOTHING } from './recorded.ts';
 import type { RecordedRun, RecordedStep } from './recorded-run.ts';
 import { type SavedTest, savedBody } from './saved-test.ts';
 
-/** A test but for what is expected of it. */
+/** A test without its expectations. */
 export type SavedRun = Omit<SavedTest, 'expected'>;
 
 type PlacedStep = RecordedStep & { readonly path: string };
 
-/** The steps of a run and of those that it started, with the paths that a test has them under. */
+/** The steps of a run and of the runs that it started, with their paths in a test. */
 export function stepsByPath({ steps, derived }: Pick<RecordedRun, 'steps' | 'derived'>, prefix = ''): PlacedStep[] {
   return [
     ...steps.map((step) => ({ ...step, path: `${prefix}${step.stepKey}` })),
@@ -28,8 +28,8 @@ export function stepsByPath({ steps, derived }: Pick<RecordedRun, 'steps' | 'der
 }
 
 /**
- * What a test has of a run, and the places that were masked: texts whose name says that they are a credential, but for the
- * names to keep, and the same texts wherever else they are. `unread` are the places whose content has no names to read.
+ * The parts of a run that a test saves, and the masked places: texts under the name of a credential (except names to
+ * keep) and their copies elsewhere. `unread` lists places whose content has no names to check.
  */
 export function savedRun(
   recorded: RecordedRun,
@@ -74,7 +74,7 @@ export function savedRun(
 
 const builtIn: ReadonlySet<string> = new Set([...builtInHandlers.map(({ type }) => type), RUN_FLOW]);
 
-/** Ends that no answer led to: the step, or the service, did not come as far. They would be wrong for a flow that is mended. */
+/** Errors that no answer caused: the step or the service did not get that far. A repaired flow would not fail so. */
 const UNASKED: ReadonlySet<string | undefined> = new Set([
   ...SAYS_NOTHING,
   ...([
@@ -87,12 +87,12 @@ const UNASKED: ReadonlySet<string | undefined> = new Set([
   ] satisfies StepErrorCode[]),
 ]);
 
-/** Whether what became of a step came from outside: from a host, or from code of the operator's. */
+/** Whether the result of a step came from outside: from a host or from operator code. */
 function isAnswered({ stepType }: PlacedStep): boolean {
   return !builtIn.has(stepType);
 }
 
-/** About the connection, and none of a flow's business: RFC 9110, 7.6.1. */
+/** Headers of the connection, irrelevant to a flow: RFC 9110, 7.6.1. */
 const OF_THE_CONNECTION: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
 
 function answersOf({ stepType, ...step }: PlacedStep): SavedTest['answers'][string] {
@@ -100,7 +100,7 @@ function answersOf({ stepType, ...step }: PlacedStep): SavedTest['answers'][stri
   if (stepType !== 'HttpRequest') return attempts.map(({ output, error }) => answerOf(output, error));
   return attempts.map((attempt) => {
     const output = isJsonObject(attempt.output) ? withoutConnection(attempt.output) : attempt.output;
-    // The step judges an answer as it did then, and adds to an error what it called.
+    // On replay, the step judges the answer itself, and adds the called URL to an error.
     if (attempt.error === null || attempt.error.code === 'unexpected_status') return { output };
     const message = attempt.error.message.replace(/ · [A-Z]+(?: \S+)?$/, '');
     return answerOf(output, { ...attempt.error, message });
@@ -131,7 +131,7 @@ function signalsOf(steps: readonly PlacedStep[]): SavedTest['signals'] {
     });
 }
 
-/** The object or list that a text is the JSON of. */
+/** The object or list in a text, if the text is JSON. */
 function heldJson(text: string): Json | undefined {
   if (!/^\s*[[{]/.test(text) || isNestedDeeper(text, MAX_DEPTH)) return undefined;
   try {
@@ -145,17 +145,17 @@ function isForm(contentType: string | null | undefined): boolean {
   return contentType?.toLowerCase().startsWith(URL_ENCODED_FORM) === true;
 }
 
-/** Whether a text is a secret also where no name says so, and not a word that is there by chance. */
+/** Whether a credential is distinctive enough to mask it where no name marks it; a common word is not. */
 function isRare(text: string): boolean {
   return text.length >= 16 || (text.length >= 8 && /\d/.test(text));
 }
 
-/** Pairs of a name and its value, as an API lists the headers of a message. */
+/** Members that hold the name in a name-value pair, as APIs list headers. */
 const NAMES_VALUE = ['name', 'key'];
 
 /**
- * Finds credentials by their names: the texts under a name that is one's, at any depth; those of a form; the value of a
- * pair whose name is a text; and the same in JSON that a text holds.
+ * Finds credentials by name: texts under a credential's name, at any depth; form fields; the value in a pair whose name
+ * is such a text; and all of these in JSON inside a text.
  */
 class Credentials {
   readonly places: string[] = [];
@@ -166,12 +166,12 @@ class Credentials {
     this.#keep = keep;
   }
 
-  /** The fields without them. */
+  /** Masks credentials in the fields. */
   without<Value extends object>(place: JsonPath, value: Value, contentType?: string | null): Value {
     const masked = mapStrings(value as unknown as Json, (text, path) => {
       const at = [...place, ...path];
       if (isForm(contentType) && path.length === 1 && path[0] === 'text') return this.#withoutFields(at, text);
-      // The first name is the field's own.
+      // Skip the first name: it is the field itself.
       return this.#isCredential(value as unknown as Json, path, 1)
         ? this.#masked(at, text, MASK)
         : this.#within(at, text);
@@ -179,7 +179,7 @@ class Credentials {
     return masked as unknown as Value;
   }
 
-  /** Without what was found before, in whatever form. Keys stay: a flow would no longer find what it reads. */
+  /** Masks copies of the credentials found so far, in any encoding. Keys stay: the flow must find what it reads. */
   withoutRepeats<Value extends object>(value: Value): Value {
     const mask = maskerOf([...this.#found].filter(isRare));
     return mapStrings(value as unknown as Json, (text) => String(mask(text))) as unknown as Value;
@@ -201,7 +201,7 @@ class Credentials {
   #masked(at: JsonPath, text: string, masked: string): string {
     if (text === '' || text === masked || text === REDACTED) return text;
     for (const found of /^https?:\/\//i.test(text) ? credentialsOf(text) : [text]) this.#found.add(found);
-    // Of the attempts and iterations of one step there may be thousands.
+    // A step can have thousands of attempts and iterations, so they share one place.
     this.places.push(formatPath(at.map((key) => (typeof key === 'number' ? null : key.replace(/\.\d+\./g, '.*.')))));
     return masked;
   }
@@ -218,7 +218,7 @@ class Credentials {
     return fields.join('&');
   }
 
-  /** As it was written, unless something in it is masked. */
+  /** Keeps the original spelling unless a part is masked. */
   #withinField(at: JsonPath, { value, decoded }: { readonly value: string; readonly decoded: string }): string {
     const masked = this.#within(at, decoded);
     return masked === decoded ? value : encodeURIComponent(masked);

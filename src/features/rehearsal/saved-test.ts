@@ -7,7 +7,7 @@ import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJso
 import { GUID, RUN_TRIGGER_TYPES } from '../../model/manifest.ts';
 import type { RunTrigger } from '../../model/run.ts';
 
-/** The first field of a file, so that no file of another tool is taken for one of ours. */
+/** The first field of a file, so that files of other tools are not mistaken for tests. */
 const MARK = 'sluiceTest';
 
 const json = z.custom<Json>((value) => value !== undefined, 'is missing; any JSON is accepted');
@@ -33,7 +33,7 @@ const triggerSchema = z
 
 const byPath = <Value extends z.ZodType>(value: Value) => z.record(z.string(), value);
 
-/** A run as a test: what started it, what its calls were answered, and what it did. Steps are named by their paths. */
+/** A run saved as a test: its trigger, the answers to its calls, and its outcome. Steps are named by their paths. */
 const testSchema = z.strictObject({
   [MARK]: z.literal(1, 'is not 1, the version of this format'),
   name: z.string().min(1),
@@ -42,7 +42,7 @@ const testSchema = z.strictObject({
   trigger: triggerSchema,
   answers: byPath(z.array(answerSchema)).default({}),
   signals: z.array(z.strictObject({ step: z.string(), name: z.string().min(1), body: json })).default([]),
-  /** What is not named is not compared, unless nothing is. */
+  /** Parts that are not named are not compared, unless none is named. */
   expected: z.strictObject({
     end: z.string().optional(),
     path: byPath(z.string()).optional(),
@@ -53,15 +53,15 @@ const testSchema = z.strictObject({
 });
 export type SavedTest = z.output<typeof testSchema>;
 
-/** A mistake in a file, with its place, which is empty for the file itself. */
+/** A mistake in a file, with its path inside the file; empty for the file itself. */
 export interface TestProblem {
   readonly path: string;
   readonly message: string;
 }
 
-/** Undefined for what is no saved test, such as a file of another tool. */
+/** Undefined if the text is not a saved test, such as a file of another tool. */
 export function readSavedTest(text: string): { test: SavedTest } | { problems: readonly TestProblem[] } | undefined {
-  // What is left where a run could not be saved must not look like a test that passes.
+  // A file left empty because its run could not be saved must not look like a passing test.
   if (text.trim() === '') return { problems: [{ path: '', message: 'is empty; was its run saved?' }] };
   let value: Json;
   try {
@@ -76,7 +76,7 @@ export function readSavedTest(text: string): { test: SavedTest } | { problems: r
   return { problems: problems.map(({ path, message }) => ({ path: formatPath(path), message })) };
 }
 
-/** Keys that no object made of them would have: their answers and expectations would be lost. */
+/** Keys that a plain object would lose, together with their answers and expectations. */
 function hiddenKeys(test: JsonObject): { path: JsonPath; message: string }[] {
   const expected = own(test, 'expected') ?? null;
   const places: [JsonPath, Json | undefined][] = [
@@ -93,12 +93,12 @@ function hiddenKeys(test: JsonObject): { path: JsonPath; message: string }[] {
   );
 }
 
-/** The file of a test: the same test makes the same text. */
+/** The text of a test's file; the same test yields the same text. */
 export function writeSavedTest(test: SavedTest): string {
   return `${JSON.stringify(test, null, 2)}\n`;
 }
 
-/** What started the run, as steps read it. */
+/** The trigger of the run, as steps read it. */
 export function triggerOf({ key, contentType, headers, body, text, base64 }: SavedTest['trigger']): RunTrigger {
   const bytes =
     base64 !== undefined
@@ -108,12 +108,12 @@ export function triggerOf({ key, contentType, headers, body, text, base64 }: Sav
   return { key, contentType, headers: Object.fromEntries(lower), body: bytes };
 }
 
-/** A body as a file has it: JSON, else text, else base64. */
+/** A body in a file's format: JSON, else text, else base64. */
 export function savedBody(bytes: Uint8Array): Pick<SavedTest['trigger'], 'body' | 'text' | 'base64'> {
   if (bytes.byteLength === 0) return {};
   const text = decodeUtf8(bytes);
   if (text === undefined) return { base64: Buffer.from(bytes).toString('base64') };
-  // What is nested deeper is an error to expressions, and could not be written again.
+  // Expressions reject deeper nesting, and it could not be written back.
   if (isNestedDeeper(text, MAX_DEPTH)) return { text };
   try {
     return { body: parseJson(text) };

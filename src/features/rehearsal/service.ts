@@ -70,12 +70,12 @@ const rehearsalSchema = z
   })
   .meta({ id: 'Rehearsal' });
 
-/** What rehearsing a deploy answers. */
+/** Answer to the rehearsal of a deploy. */
 export interface RehearsalAnswers {
   readonly Rehearsal: z.output<typeof rehearsalSchema>;
 }
 
-/** How an attempt of a step ends that would have called out. */
+/** The result of an attempt that would have called out. */
 const answerSchema = z.strictObject({
   output: z.unknown().optional().describe('Of an HttpRequest: status, headers and body of the answer.'),
   error: z.strictObject({ code: z.string(), message: z.string(), retryable: z.boolean() }).optional(),
@@ -98,10 +98,10 @@ const WHY_NOT = {
   full: 'Two others rehearse deploys now; try again when one has ended',
 };
 
-/** Characters of what is wrong with the names of answers. */
+/** Most characters of the message about unknown names. */
 const MOST_SAID = 2000;
 
-/** Says before a deploy what it would change for deliveries that came. */
+/** Before a deploy, reports what it would change for past deliveries. */
 const rehearsalRoutes: ApiRoutes = (app, services) => {
   const { deployment, extensions, isStopping } = services;
   const rehearser = createRehearser({
@@ -132,7 +132,7 @@ const rehearsalRoutes: ApiRoutes = (app, services) => {
     },
     async (request, reply) => {
       const { deliveries } = parseJsonBody(request, rehearsalBody);
-      // Read once more: numbers that a double would change stay as they are.
+      // Parsed again, to keep numbers that a double would change.
       const given = parseJson(bodyText(request));
       const { flows, issues } = await deployment.parseAll(JSON.stringify(ownOf(given, 'manifests')));
       if (issues.some(({ severity }) => severity === 'error')) return refuse(reply, issues);

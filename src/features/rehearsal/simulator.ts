@@ -21,48 +21,48 @@ import type { Claim, RunDetail, StepDetail, Store } from '../../store/store.ts';
 import { createMetrics } from '../../telemetry/metrics.ts';
 import type { SimulatedRun } from './simulated-run.ts';
 
-/** What starts a run, and what there is of what comes from outside. */
+/** What starts a run, and what reaches it from outside. */
 export interface SimulatedStart {
   readonly trigger: RunTrigger;
   readonly triggerType: RunTriggerType;
-  /** When it starts, milliseconds since the Unix epoch. */
+  /** When it starts, in milliseconds since the Unix epoch. */
   readonly at: number;
   /**
-   * Name and body of each, sent in this order when nothing else is left to do at a time; one with the path of a step once
-   * that waits for it.
+   * Name and body of each, sent in this order once nothing else is left to do at a point in time. A signal with a step
+   * path is sent once that step waits for it.
    */
   readonly signals?: readonly SimulatedSignal[] | undefined;
-  /** Paths of steps whose signal may still come: what becomes of them is not known. */
+  /** Paths of steps that may still get a signal: their outcome is unknown. */
   readonly awaiting?: ReadonlySet<string> | undefined;
   readonly limits?: SimulationLimits | undefined;
 }
 
 type SimulatedSignal = readonly [name: string, body: Json, path?: string];
 
-/** A simulation ends where it is when one of them is reached. */
+/** A simulation stops where it is when it reaches a limit. */
 export interface SimulationLimits {
-  /** Attempts of steps, and by themselves the steps that loops and sub-runs bring, most of which may be skipped. */
+  /** Limits attempts, and separately the steps that loops and sub-runs add, most of which may be skipped. */
   readonly steps: number;
   readonly milliseconds: number;
-  /** What its attempts take and leave, as JSON: all of it is in the memory. */
+  /** Inputs and outputs of its attempts, as JSON: all of them are in memory. */
   readonly bytes: number;
 }
 
 /**
- * One attempt that did not end at once. The path of a step is its runtime key, as `key.0.child` in a loop; of a sub-run it
- * follows that of the step that started it, as `go/charge`, or `go#2/charge` where that was the second one; and of the flow
+ * One attempt that did not end at once. The path of a step is its runtime key, such as `key.0.child` in a loop. For a
+ * sub-run, the path of the starting step comes first: `go/charge`, or `go#2/charge` for its second run; for the flow
  * that a failure started, `(onFailure)/tell`.
  */
 interface Wait {
   readonly path: string;
   readonly kind: 'time' | 'signal' | 'retry';
-  /** Name of the signal; null where none is waited for. */
+  /** Name of the signal; null if it waits for none. */
   readonly signal: string | null;
-  /** How long at most; null where it has no end. */
+  /** Longest duration; null if unlimited. */
   readonly ms: number | null;
 }
 
-/** A step that was reached. */
+/** A step that the run reached. */
 export interface ReachedStep {
   readonly path: string;
   readonly step: StepDetail;
@@ -70,41 +70,41 @@ export interface ReachedStep {
 
 export interface Simulation {
   readonly run: SimulatedRun;
-  /** Of the run, its sub-runs and that of its failure, in the order in which they began; one that is skipped follows what it ran after. */
+  /** Of the run, its sub-runs and its failure run, by start; a skipped step follows the steps that it ran after. */
   readonly steps: readonly ReachedStep[];
   /** In the order in which they began. */
   readonly waits: readonly Wait[];
-  /** Steps whose outcome is not known, by path: nothing that follows from them is there. */
+  /** Paths of steps with an unknown outcome; the steps that would follow are missing. */
   readonly unanswered: readonly string[];
-  /** The limit that ended it; null where none did. */
+  /** The limit that ended it; null if none did. */
   readonly stoppedBy: keyof SimulationLimits | null;
-  /** What its attempts took and left, as JSON; not counted without limits. */
+  /** Inputs and outputs of its attempts, as JSON; not counted without limits. */
   readonly bytes: number;
 }
 
 interface SimulatorServices {
-  /** An empty one, for this simulator alone; whoever opened it closes it. */
+  /** An empty store, for this simulator alone; the caller closes it. */
   readonly store: Store;
   readonly flow: LoadedFlow;
-  /** Those that its steps and its failure may start, and those in turn. */
+  /** All flows that the flow's steps or failure may start, directly or indirectly. */
   readonly flows: readonly LoadedFlow[];
   readonly handlers: HandlerTable;
   readonly readSecret: SecretReader;
 }
 
 /**
- * Runs a flow by the engine, the planner and the steps of a service, in memory. Time does not pass but jumps to whatever is
- * due next. One run at a time.
+ * Runs a flow in memory with the engine, planner and steps of a service. Time does not pass; it jumps to the next due
+ * time. One run at a time.
  */
 export interface Simulator {
   run(start: SimulatedStart): Promise<Simulation>;
-  /** Of a step of the run that is simulated now, or was last. */
+  /** Path of a step of the current or the last simulated run. */
   pathOf(runId: string, stepKey: string): string;
-  /** The ids of its runs and their names: `[run]`, `[run go]`. */
+  /** Run ids of the simulation with their names: `[run]`, `[run go]`. */
   runNames(): readonly (readonly [id: string, name: string])[];
 }
 
-/** What a step waits for whose outcome is not known: it comes never, whatever time limit the step has. */
+/** The wait of a step whose outcome is unknown: it never ends, whatever the step's time limit. */
 export const UNANSWERED = '\0unanswered';
 
 const HALF = () => 0.5;
@@ -119,12 +119,12 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
   const logger = pino({ level: 'silent' });
   const waits: WaitLinks = async ({ flowId, revision, stepKey }) => {
     const { graph } = await catalog.pinned(flowId, revision);
-    // Nobody can answer by them.
+    // These links answer nothing.
     const links = Array.from(waitsSeenFrom(graph, stepKey), ([key, at]) => [key, { url: `${SIMULATED}/${at}` }]);
     return Object.fromEntries(links);
   };
   const runStep = createRunStep({ ...services, catalog, clock, logger, random: HALF, waits });
-  // Where steps are limited, which of them is next is for a claim to say.
+  // If steps are limited, only a claim can decide which is next.
   const isLimited = [flow, ...flows].some(({ manifest: { id } }) => catalog.find(id)?.prepared.isLimited === true);
   const graphOf = async (run: Pick<RunDetail, 'flowId' | 'revision'>) =>
     (await catalog.pinned(run.flowId, run.revision)).graph;
@@ -179,7 +179,7 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
         const asked = { owner: SOLE_OWNER, now: clock.at, leasedUntil: leasedUntil(), limit: 16 };
         const overdue = await store.claimOverdue(asked);
         const due = await store.claimDue(asked);
-        // In an order that is the same every time.
+        // Sorted, so that the order is always the same.
         const claims = [...overdue.claims, ...due.claims].sort((one, other) => (pathOf(one) < pathOf(other) ? -1 : 1));
         await Promise.all(claims.map(follow));
         if (claims.length > 0) continue;
@@ -200,14 +200,14 @@ export async function createSimulator(services: SimulatorServices): Promise<Simu
 const sizeOf = (graph: Graph = {}) => Object.keys(graph).length;
 
 interface CourseOptions extends Pick<SimulatedStart, 'limits' | 'awaiting'> {
-  /** Counts the steps of a loop that begins, or of a run that a step starts. */
+  /** Counts the steps of a starting loop or sub-run. */
   readonly broughtBy: (claim: Claim, result: RanStep['result']) => Promise<number>;
 }
 
-/** Each holds what its expressions read, which may be the whole body of a delivery. */
+/** Each attempt holds what its expressions read, possibly the whole body of a delivery. */
 const ATTEMPTS_AT_ONCE = 16;
 
-/** Lets so many go on at once, in the order in which they came. */
+/** Lets at most `count` go on at once, in order of arrival. */
 function slotsFor(count: number): { take(): Promise<void>; leave(): void } {
   let free = count;
   const waiting: (() => void)[] = [];
@@ -224,10 +224,10 @@ function slotsFor(count: number): { take(): Promise<void>; leave(): void } {
   };
 }
 
-/** What is noted of one simulated run. */
+/** The record of one simulated run. */
 class Course {
   readonly #runId: string;
-  /** Those that did not end. */
+  /** Runs that have not ended. */
   readonly #left: string[] = [];
   readonly #limits: SimulatedStart['limits'];
   readonly #awaiting: SimulatedStart['awaiting'];
@@ -236,12 +236,12 @@ class Course {
   readonly #prefixes: Map<string, string>;
   readonly #waits: Wait[] = [];
   readonly #unanswered: string[] = [];
-  /** By path of the step: the signal that it waits for. */
+  /** By step path: the signal that the step waits for. */
   readonly #awaited = new Map<string, { readonly runId: string; readonly name: string }>();
   /** Paths of steps, in the order of their first attempts. */
   readonly #begun = new Map<string, number>();
   #steps = 0;
-  /** Steps of loops and sub-runs: all of them get a row, whatever becomes of them. */
+  /** Steps of loops and sub-runs: each gets a row, whatever its outcome. */
   #brought = 0;
   #bytes = 0;
   #stoppedBy: keyof SimulationLimits | null = null;
@@ -327,17 +327,17 @@ class Course {
     return result;
   }
 
-  /** Runs that the step started are of the same course. */
+  /** Adds runs that the step started to this record. */
   note({ runId, stepKey }: Claim, { startedRuns }: Followed): void {
     for (const { id, triggerType } of startedRuns) {
       const own = triggerType === 'failure' ? this.pathOf(runId, '(onFailure)') : this.pathOf(runId, stepKey);
       const others = [...this.#prefixes.values()].filter((prefix) => prefix.replace(/#\d+\/$/, '/') === `${own}/`);
-      // A step that is tried again starts another run.
+      // A retried step starts another run.
       this.#prefixes.set(id, others.length === 0 ? `${own}/` : `${own}#${others.length + 1}/`);
     }
   }
 
-  /** What a time limit would end while an outcome is not known, it may not have ended: no time limit is reached then. */
+  /** While an outcome is unknown, no time limit is reached: the run might have ended before. */
   nextOf(limitAt: number | null, dueAt: number | null): number | null {
     const times = [limitAt, dueAt].filter((at) => at !== null);
     if (times.length === 0) return null;
@@ -368,7 +368,7 @@ class Course {
 
   #ranks(prefix: string, graph: Graph): (stepKey: string) => number {
     const ranks = new Map<string, number>();
-    // All steps of a graph in their order: by each way that leads to a step, a few layers of them would take for ever.
+    // Visits all steps of a graph in order. Following every path to a step would take forever after a few layers.
     const rank = ({ scope, iteration }: ReturnType<typeof parseRuntimeKey>) => {
       const own = iteration === null ? graph : (stepAt(graph, iteration.loopKey)?.steps ?? {});
       for (const key of inOrder(own)) {
@@ -383,13 +383,13 @@ class Course {
     };
   }
 
-  /** Ends what is left of it, so that nothing of it falls due in another run. */
+  /** Cancels the runs that have not ended, so that their steps do not become due during another run. */
   async leave(store: Store, at: number): Promise<void> {
     for (const runId of this.#left) await store.cancelRun({ runId, reason: null, at });
   }
 }
 
-/** Less than one for all steps that follow each other in a graph. */
+/** Small enough that even a chain of all steps of a graph adds less than 1. */
 const BEHIND = 2 ** -20;
 
 const NEVER: RanStep['result'] = { kind: 'waiting', state: null, dueAt: null, signalName: null };

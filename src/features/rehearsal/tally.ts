@@ -1,35 +1,35 @@
 import type { Json } from '../../model/json.ts';
 import type { Change, Difference } from './compare.ts';
 
-/** What the rehearsal of one delivery found. */
+/** Result of rehearsing one delivery. */
 export interface Judged {
   readonly deliveryId: string;
   readonly receivedAt: number;
   readonly runId: string | null;
   /** Why it was not compared. */
   readonly skipped?: string | undefined;
-  /** In the order in which they come; empty where it would go as before. */
+  /** In order of the run; empty if the run would go as before. */
   readonly differences?: readonly Difference[];
-  /** Of what the answer is not known: paths of steps, or `gates: ` and why. */
+  /** What has no known answer: step paths, or `gates: ` with the reason. */
   readonly unknown?: readonly string[];
 }
 
 export interface FlowRehearsal {
   readonly flowId: string;
   readonly name: string;
-  /** The deployed one. */
+  /** The deployed revision. */
   readonly revision: number;
-  /** Those that were looked at. */
+  /** Number of deliveries examined. */
   readonly deliveries: number;
   readonly same: number;
   readonly differing: number;
-  /** By the first difference, the most frequent first. */
+  /** Grouped by first difference, most frequent first. */
   readonly groups: readonly DifferenceGroup[];
   /** Deliveries that were not compared. */
   readonly skipped: readonly Counted[];
-  /** Of what was compared: calls without a known answer, and gates that could not be judged again. */
+  /** Unknown parts of compared deliveries: calls without a known answer, and gates that could not judge again. */
   readonly unknown: readonly Counted[];
-  /** The time was over before all of them were looked at. */
+  /** Time ran out before all deliveries were examined. */
   readonly isStopped: boolean;
 }
 
@@ -41,13 +41,13 @@ interface Counted {
 
 interface DifferenceGroup {
   readonly kind: Difference['kind'];
-  /** Path of the step, `*` for the numbers of iterations; `gates` and `end` where it is of none. */
+  /** Path of the step, with `*` for iteration numbers; `gates` or `end` if the group concerns no step. */
   readonly at: string;
-  /** Places of the request, or what became of the step before and after. */
+  /** Changed places of the request, or the outcome of the step before and after. */
   readonly what: readonly string[];
   readonly count: number;
   readonly deliveryIds: readonly string[];
-  /** The first of them in full. */
+  /** The first examples, in full. */
   readonly examples: readonly Example[];
 }
 
@@ -62,20 +62,20 @@ const MAX_NAMED = 5;
 const MAX_EXAMPLES = 3;
 const MAX_DIFFERENCES = 10;
 const MAX_VALUE_CHARACTERS = 2000;
-/** A path of a request has keys of a body, which may be long. */
+/** Paths in a request contain keys of a body, which can be long. */
 const MAX_PLACE_CHARACTERS = 200;
 
-/** `each.*.call` of `each.0.call`. */
+/** Turns `each.0.call` into `each.*.call`. */
 export function withoutIndexes(path: string): string {
   return path.replace(/\.\d+(?=\.)/g, '.*').replace(/#\d+(?=\/)/g, '');
 }
 
-/** Room for the examples of all flows that are rehearsed together; what is left of it. */
+/** Remaining room for examples, shared by all flows of a rehearsal. */
 export interface ExampleRoom {
   characters: number;
 }
 
-/** Counts what the rehearsals of deliveries found. It keeps nothing large of them, however many there are. */
+/** Counts the results of rehearsed deliveries. Keeps nothing large, however many there are. */
 export class Tally {
   readonly #room: ExampleRoom;
   readonly #groups = new Map<string, Group>();
@@ -128,12 +128,12 @@ type Group = Omit<DifferenceGroup, 'count' | 'deliveryIds' | 'examples'> & {
   readonly examples: Example[];
 };
 
-/** Whether what a group tells of may be a delivery's words. */
+/** Whether a group may contain words of a delivery. */
 export function isOfContents({ kind }: Pick<DifferenceGroup, 'kind'>): boolean {
   return kind === 'request' || kind === 'wait';
 }
 
-/** What of a difference makes a group: not the values, which each delivery has its own of. */
+/** Identifies the group of a difference. Leaves out request values, because each delivery has its own. */
 function whatOf({ kind, changes }: Difference): string[] {
   if (kind === 'request') return [...new Set(changes.map(placeOf))];
   return changes.map(({ before, after }) => cutText(`${textOf(before)} -> ${textOf(after)}`, MAX_VALUE_CHARACTERS));
@@ -162,13 +162,13 @@ function cutChange({ path, before, after }: Change): Change {
   };
 }
 
-/** A large value as the beginning of its text. */
+/** A large value is shortened to the beginning of its JSON. */
 function cut(value: Json): Json {
   const text = JSON.stringify(value);
   return text.length <= MAX_VALUE_CHARACTERS ? value : cutText(text, MAX_VALUE_CHARACTERS);
 }
 
-/** A copy: a slice would hold the whole text. */
+/** Copied, because a slice would keep the whole text in memory. */
 function cutText(text: string, characters: number): string {
   return text.length <= characters ? text : Buffer.from(`${text.slice(0, characters)}…`).toString();
 }

@@ -9,7 +9,7 @@ import { readSavedTest } from './saved-test.ts';
 
 const NOT_READ = 'is not read in a test';
 
-/** Reads a manifest without any secret: none is read, whether it is there or not. Undefined where it has another error. */
+/** Reads a manifest without reading secrets, whether they exist or not. Undefined if it has another error. */
 export function readTestedFlow(
   text: string,
   file: string,
@@ -21,7 +21,7 @@ export function readTestedFlow(
   return { flow: errors.length === 0 ? flow : undefined, errors };
 }
 
-/** The flows of a folder of manifests, and why others are not among them. */
+/** The flows of a manifest folder, and the errors of manifests that cannot be read. */
 export async function readTestedFlows(
   folder: string,
   handlers: HandlerTable,
@@ -43,14 +43,14 @@ export async function readTestedFlows(
   return { flows, issues };
 }
 
-/** Answers of a run may be large, and so may its test. */
+/** A run can have large answers, and so can its test. */
 const MAX_TEST_BYTES = 256 * 1024 * 1024;
 
 export async function readTestFile(path: string): Promise<ReturnType<typeof readSavedTest>> {
   return readSavedTest((await readRegularFile(path, MAX_TEST_BYTES)).toString('utf8'));
 }
 
-/** Every `*.test.json` in a folder and below, by name; none in `node_modules` or behind a dot or a link. */
+/** All `*.test.json` in and below a folder, by name; skips `node_modules`, names with a leading dot, and links. */
 export async function findTestFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
   const found = await Promise.all(
@@ -59,7 +59,7 @@ export async function findTestFiles(folder: string): Promise<string[]> {
       const path = join(folder, name);
       if (entry.isFile()) return name.endsWith('.test.json') ? [path] : [];
       if (!entry.isDirectory() || name === 'node_modules' || name.startsWith('.')) return [];
-      // A folder that may not be read holds no test of ours.
+      // A folder that cannot be read is assumed to have no tests.
       return findTestFiles(path).catch(() => []);
     }),
   );

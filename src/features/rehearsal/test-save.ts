@@ -60,7 +60,7 @@ async function save(runId: string, options: SaveOptions): Promise<void> {
   process.exitCode = 1;
 }
 
-/** What the run did, by the same words as a test. */
+/** What the run did, in the words of a test. */
 function pathOf(recorded: RecordedRun): Record<string, string> {
   const reached = stepsByPath(recorded).filter(({ status }) => status !== 'Pending');
   return Object.fromEntries(reached.map((step) => [step.path, endOf(step)]));
@@ -86,7 +86,7 @@ interface ServedManifest {
   readonly steps?: Graph;
 }
 
-/** The revisions that the run and the runs that it started followed. */
+/** The revisions of the run and of the runs that it started. */
 async function readRevisions(
   client: ServiceClient,
   recorded: RecordedRun,
@@ -112,7 +112,7 @@ function followedBy(run: FollowingRun): FollowingRun[] {
   return [run, ...run.derived.flatMap((each) => followedBy(each.run))];
 }
 
-/** With the inputs that its steps had: they take them from the newest revision, which may be a later one. */
+/** The manifest with the inputs that its steps used, which may come from a later revision. */
 async function readManifest(client: ServiceClient, { flowId, revision, steps }: FollowingRun): Promise<ServedManifest> {
   const read = async (number: number) => {
     const path = `/flows/api/flows/${flowId}/revisions/${number}`;
@@ -146,7 +146,7 @@ function withInputs(graph: Graph, inputs: ReadonlyMap<string, StepDefinition['in
   return Object.fromEntries(entries);
 }
 
-/** Code of the operator's may be where the service is and not here. It is answered and never run. */
+/** The service may have operator code that is missing here. The step is answered and never run. */
 function unknownType(type: string): StepHandler {
   const run = () => {
     throw new Error('a step of another place is not run');

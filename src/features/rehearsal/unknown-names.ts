@@ -6,7 +6,7 @@ import { type Graph, RUN_FLOW, TRIGGER_TYPES } from '../../model/manifest.ts';
 import { stepAt } from '../../model/runtime-keys.ts';
 import type { SavedTest, TestProblem } from './saved-test.ts';
 
-/** What a test names that its flow does not have. */
+/** Names in a test that its flow does not have. */
 export function problemsOf(
   { trigger, answers, signals }: SavedTest,
   flow: LoadedFlow,
@@ -29,7 +29,7 @@ export function problemsOf(
   ];
 }
 
-/** Why a path names no step; undefined where it does. */
+/** Why a path does not name a step; undefined if it does. */
 export function problemOfPath(path: string, flow: LoadedFlow, flows: readonly LoadedFlow[]): string | undefined {
   const [first = '', ...rest] = path.split('/');
   const { steps, onFailure } = flow.manifest;
