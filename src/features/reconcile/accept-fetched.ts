@@ -28,13 +28,13 @@ export interface FetchedServices extends AcceptanceServices, Omit<OutcomeService
   readonly maxBodyBytes: number;
 }
 
-/** What became of a delivery that was fetched. */
+/** Outcome of a fetched delivery. */
 export type FetchedOutcome =
   | { readonly kind: 'accepted'; readonly runId: string }
-  /** Nothing more is to be done: it was known, an expression keeps it from starting a run, or it is no delivery. */
+  /** Nothing is left to do: it was known, an expression keeps it from starting a run, or it is a handshake. */
   | { readonly kind: 'settled' }
   | { readonly kind: 'refused'; readonly reason: Reason }
-  /** It may be accepted later: the flow takes no deliveries now, or what verifies it cannot be had. */
+  /** May be accepted later: the flow takes no deliveries now, or its verification is unavailable. */
   | { readonly kind: 'not now' };
 
 export function findTrigger(name: TriggerName, triggers: TriggerTable): PreparedTrigger | undefined {
@@ -42,8 +42,8 @@ export function findTrigger(name: TriggerName, triggers: TriggerTable): Prepared
 }
 
 /**
- * Accepts what a publisher's log holds, as if it had been sent: by the gates of the trigger that is deployed now, but for those
- * that judge by who sends and when, and by the one acceptance. Its names are those of the original.
+ * Accepts a delivery from a publisher's log as if it had been sent: through the gates of the currently deployed trigger
+ * (except those about sender and time) and the usual acceptance. It keeps the names of the original.
  */
 export async function acceptFetched(
   name: TriggerName,
@@ -58,7 +58,7 @@ export async function acceptFetched(
   throw new StoreUnavailableError(`the flow ${name.flowId} kept changing while a delivery was reconciled`);
 }
 
-/** Undefined where a deploy came in between. */
+/** Undefined if a deploy came in between. */
 async function judgeAndAccept(
   name: TriggerName,
   sent: SentDelivery,
@@ -103,7 +103,7 @@ async function judgeAndAccept(
     : { kind: 'accepted', runId: result.runId };
 }
 
-/** The gates say which of the bytes that it may have had are those that were signed: the first ones where none is verified. */
+/** Asks the gates which of the possible bodies was signed; if none is verified, takes the first. */
 async function judge(
   { headers, bodies }: SentDelivery,
   { trigger, table }: { readonly trigger: PreparedTrigger; readonly table: TriggerTable },
@@ -120,7 +120,7 @@ async function judge(
     path,
     requestUrl: `${publicUrl?.replace(/\/$/, '') ?? 'https://localhost'}${path}`,
     headers: Object.fromEntries(fit.map(([name, value]) => [name.toLowerCase(), value])),
-    // No client sent it.
+    // There is no client address: no client sent it.
     clientIp: '0.0.0.0',
   };
   const { mode, gates } = trigger;
@@ -138,8 +138,8 @@ async function judge(
 }
 
 /**
- * What an unverified original stored counts here too, although it stands against no verified delivery. Where nothing is verified,
- * it has no event: then its bytes tell.
+ * Names stored by an unverified original count here too, although they never block a verified delivery. An unverified
+ * delivery has no event id, so its bytes name it.
  */
 async function isKnown(reception: TriggeredReception, { store, clock }: FetchedServices): Promise<boolean> {
   const { delivery, trigger, judgement, body } = reception;

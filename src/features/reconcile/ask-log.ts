@@ -12,10 +12,10 @@ import { retryAfterMs } from '../http-request/http-request.ts';
 import { endOfAnswer, endOfError } from '../http-request/http-turns.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
 
-/** Why a log cannot be asked. The first need a person; the others may pass. */
+/** Why a log cannot be asked. The first four need a person; the others may pass by themselves. */
 export type AskFailure = 'refused' | 'not_found' | 'not_permitted' | 'not_understood' | 'rate_limited' | 'unavailable';
 
-/** A request to a publisher's log that led to nothing; its message names no secret. */
+/** A failed request to a publisher's log; its message contains no secret. */
 export class LogError extends Error {
   readonly failure: AskFailure;
   /** How long the publisher asks to wait. */
@@ -29,8 +29,8 @@ export class LogError extends Error {
 }
 
 /**
- * Asks as a step would: from addresses that steps may call, in turn with them, and not while the circuit of the host is open.
- * What `use` makes of the answer is all that may be kept of it: of long answers there is one at a time.
+ * Sends a request as a step would: only to addresses that steps may call, in turn with steps, and not while the host's
+ * circuit is open. Keep only the result of `use`: of all long answers, one at a time is held.
  */
 export type AskLog = <Result>(
   request: SourceRequest,
@@ -39,7 +39,7 @@ export type AskLog = <Result>(
 ) => Promise<Result>;
 
 interface Asking {
-  /** Whom the host takes the request to be from. */
+  /** The caller that the host's limits count the request for. */
   readonly caller: string;
   /** Masked wherever an answer repeats them. */
   readonly secrets: readonly string[];
@@ -54,17 +54,17 @@ interface AskServices {
 
 // GitHub caps payloads at 25 MB: docs.github.com/webhooks/webhook-events-and-payloads, read 2026-11.
 const MAX_BYTES = 33_554_432;
-/** As text and as JSON an answer takes several times its length; a page of a hundred is mostly shorter than this. */
+/** As text and JSON, an answer takes several times its length; most pages of a hundred items are shorter than this. */
 const LONG_BYTES = 2_097_152;
 const [ANSWER_SECONDS, MOST_WAIT_MS] = [30, 10_000];
-/** A reset that is further ahead is a mistake, or means another clock. */
+/** A reset further ahead is a mistake, or comes from a different clock. */
 const LONGEST_PAUSE_MS = HOUR_MS;
 const MESSAGE_CHARACTERS = 200;
 
 export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
   const egress = createEgress(egressAllow);
   const longAnswers = oneAtATime();
-  // Loaded for the first request: most services have no such trigger.
+  // Loaded for the first request, because most services have no such trigger.
   const openAgent = loadOnce(async () => {
     const { Agent } = await import('undici');
     return new Agent({ connect: { lookup: egress.lookup }, maxResponseSize: MAX_BYTES });
@@ -114,10 +114,10 @@ export function createAskLog({ egressAllow, hosts, now }: AskServices): AskLog {
       if (error instanceof LogError) throw error;
       const code = codeOf(error);
       if (signal.aborted) throw error;
-      // The host has done nothing wrong.
+      // The host did nothing wrong.
       if (turnOfLong.isAwaited) throw new LogError('unavailable', LONG_AT_ONCE);
       turn.end(endOfError(code, { isTimeUp: time.aborted, seconds: ANSWER_SECONDS, signal }));
-      // The service stops: that is no fault of the log's.
+      // The service is stopping; the log is not at fault.
       if (signal.aborted) throw error;
       if (code === 'EgressRefusedError') throw new LogError('not_permitted', messageOf(error));
       if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
@@ -152,7 +152,7 @@ async function textOf(body: AsyncIterable<Uint8Array>, onLong: () => Promise<voi
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-/** The turn of one request among those whose answers are long. */
+/** The turn of one request among those with long answers. */
 interface LongTurn {
   readonly isAwaited: boolean;
   /** Rejects when the signal aborts. */
@@ -214,7 +214,7 @@ function jsonIn(
   }
 }
 
-/** How long the publisher asks to wait: `Retry-After`, or a limit that is used up and its reset in seconds since the epoch. */
+/** How long the publisher asks to wait: `Retry-After`, or a used-up limit and its reset in seconds since the epoch. */
 function pauseOf({ headers }: Answer, now: number): number | undefined {
   const after = retryAfterMs(headers['retry-after'], now);
   if (after !== undefined) return Math.min(after, LONGEST_PAUSE_MS);
@@ -223,7 +223,7 @@ function pauseOf({ headers }: Answer, now: number): number | undefined {
   return Math.min(Math.max(Number(reset) * 1000 - now, 1000), LONGEST_PAUSE_MS);
 }
 
-/** What the API says of the mistake, without what it was given. */
+/** The API's own error message, with our secrets masked. */
 function reasonIn(text: string, secrets: readonly string[]): string {
   let message: unknown;
   try {

@@ -1,8 +1,8 @@
 import { endOfString, type Json } from '../../model/json.ts';
 
 /**
- * Texts that the value at a path of keys of a JSON document may have had where a publisher wrote it without white space, the
- * likeliest first: as the document spells it, so that numbers and escapes stay as they are, as JavaScript does, and as Rails does.
+ * Possible original texts of the value at a path of keys in a JSON document, as a publisher may have written it without
+ * white space; likeliest first: spelled as in the document, so that numbers and escapes stay; as JavaScript; as Rails.
  */
 export function exactTexts(document: string, path: readonly string[], value: Json): readonly [string, ...string[]] {
   const plain = JSON.stringify(value);
@@ -11,7 +11,7 @@ export function exactTexts(document: string, path: readonly string[], value: Jso
   return [first, ...others];
 }
 
-/** Without recursion and without a tree: a payload of many mebibytes has millions of values, as deep as its sender likes. */
+/** No recursion, no tree: a payload of many mebibytes has millions of values, as deep as its sender likes. */
 function textAt(document: string, path: readonly string[]): string | undefined {
   let at = afterSpace(document, 0);
   for (const key of path) {
@@ -22,7 +22,7 @@ function textAt(document: string, path: readonly string[]): string | undefined {
   return withoutSpace(document, at, endOf(document, at));
 }
 
-/** Where the value of a key begins in the object that begins there; of several equal keys the last counts, as for `JSON.parse`. */
+/** Where the value of a key of the object at `start` begins; of equal keys the last counts, as in `JSON.parse`. */
 function startOfValue(json: string, start: number, key: string): number | undefined {
   if (json[start] !== '{') return undefined;
   let found: number | undefined;
@@ -35,7 +35,7 @@ function startOfValue(json: string, start: number, key: string): number | undefi
   return found;
 }
 
-/** The end of the value that begins there, in a text that is known to be JSON. */
+/** The end of the value that begins at `start`, in a text that is known to be JSON. */
 function endOf(json: string, start: number): number {
   if (json[start] === '"') return endOfString(json, start) + 1;
   let depth = 0;
@@ -74,7 +74,7 @@ function withoutSpace(json: string, start: number, end: number): string {
   return kept.join('');
 }
 
-/** ActiveSupport escapes what HTML and JavaScript could misread: its `JSON::Encoding`, read 2026-11. */
+/** ActiveSupport escapes characters that HTML and JavaScript could misread: its `JSON::Encoding`, read 2026-11. */
 function inRails(json: string): string {
   return json.replace(/[<>&\u2028\u2029]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -5,10 +5,10 @@ import { credentialsOf } from '../../manifest/mask.ts';
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { type LogRule, logFields, TRANSPORT_HEADERS } from './log-fields.ts';
 
-/** What the URL of a list takes for an end of the window: RFC 3339, or a count since 1970. */
+/** A placeholder for an end of the window in the URL of a list: RFC 3339, or a count since 1970. */
 export const WINDOW_PLACE = /\{(since|until)(?::(seconds|milliseconds))?\}/g;
 
-/** In place of an expression: the page that the answer's Link header names as the next. */
+/** Used in place of an expression: the next page is in the answer's Link header. */
 export const LINK = 'link';
 
 const { baseUrl: _, ...fields } = logFields;
@@ -26,7 +26,7 @@ const headerName = z
 const ofAnswer = expression('response');
 const ofItem = expression('item');
 
-/** A paged list of what was sent, described as data: expressions over each answer and each of its items. */
+/** A paged list of sent deliveries, described as data: expressions over each answer and each of its items. */
 export const listSchema = z
   .strictObject({
     from: z.literal('list').describe('A paged list in JSON.'),
@@ -84,7 +84,7 @@ function problemOfListUrl(given: string): string | undefined {
     return 'has braces around something else than since, until, and :seconds or :milliseconds behind these; write %7B and %7D for braces';
   }
   if (!/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return 'is not an absolute http or https URL';
-  // The credentials would go to another host at each look, or nowhere.
+  // The credentials would go to a different host at each look, or nowhere.
   if (/^[^/]*\/\/[^/?#\\]*\{/.test(given)) return 'has an end of the window in its host or port';
   const { username, password, hash } = new URL(filled);
   if (username !== '' || password !== '') return 'has user information in it; requestHeaders takes an authorization';

@@ -8,7 +8,7 @@ const duration = z.string().refine(isInRange, {
   error: 'is not an ISO 8601 duration from PT1S to P31D, such as PT15M or P2D',
 });
 
-/** About the way that a message takes, not about what is sent. */
+/** Headers about the transport of a message, not about its content. */
 export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -16,10 +16,10 @@ export const TRANSPORT_HEADERS: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ]);
 
-/** A value that may be a secret: it is read as those of steps are. */
+/** A value that may be a reference to a secret, read like those of steps. */
 export const secret = z.string().min(1);
 
-/** What every source of a publisher's log has. */
+/** Fields of every kind of log. */
 export const logFields = {
   every: duration
     .default('PT15M')
@@ -40,13 +40,13 @@ export const logFields = {
     .describe('Base URL of the API, for an enterprise server; that of the publisher by default.'),
 };
 
-/** What a source has besides its fields, for rooms that read manifests. */
+/** Properties of a source other than its fields, for rooms that read manifests. */
 export interface LogRule {
-  /** Paths of values that are secrets, as of a step's inputs: `*` stands for any key. */
+  /** Paths of values that are secrets, as for a step's inputs: `*` matches any key. */
   readonly secrets: readonly string[];
-  /** Tells events apart where the trigger has no webhookEventId and its scheme signs no id: CEL over body and headers. */
+  /** Identifies events if the trigger has no webhookEventId and its scheme signs no id: CEL over body and headers. */
   readonly eventId?: string | undefined;
-  /** The publisher does not keep what it signed. */
+  /** The publisher does not keep the bytes that it signed. */
   readonly isUnsigned?: true | undefined;
 }
 

@@ -5,7 +5,7 @@ import { type LogRule, logFields, secret } from './log-fields.ts';
 const REPOSITORY = /^[A-Za-z0-9._-]{1,100}\/[A-Za-z0-9._-]{1,100}$/;
 const ORGANIZATION = /^[A-Za-z0-9-]{1,100}$/;
 
-/** GitHub's log of one webhook, of a repository or of an organization. */
+/** GitHub's log of one webhook of a repository or an organization. */
 export const githubSchema = z
   .strictObject({
     from: z.literal('github').describe('The log of a webhook at GitHub.'),
@@ -32,7 +32,7 @@ export const githubSchema = z
 
 export const githubRule: LogRule = {
   secrets: ['token'],
-  // Every sending of one event has the same, a redelivery by hand too.
+  // The same for every sending of one event, even for a manual redelivery.
   eventId: 'headers["x-github-delivery"]',
 };
 
@@ -53,10 +53,10 @@ export const stripeSchema = z.strictObject({
 
 export const stripeRule: LogRule = { secrets: ['token'], isUnsigned: true };
 
-/** Topics whose deliveries hold what a list of the Admin API holds, once each. */
+/** Topics whose deliveries contain the same as a list of the Admin API, each item once. */
 export const SHOPIFY_TOPICS = ['orders/create', 'customers/create', 'products/create'] as const;
 
-/** What a Shopify store has made, for topics that tell of it. */
+/** Objects created in a Shopify store, for topics that announce creations. */
 export const shopifySchema = z.strictObject({
   from: z.literal('shopify').describe('What was made in a Shopify store.'),
   shop: z
@@ -77,18 +77,18 @@ export const shopifySchema = z.strictObject({
 export const shopifyRule: LogRule = {
   secrets: ['token'],
   isUnsigned: true,
-  // What was made is made once. For other topics of the same URL, each event has an id of its own.
+  // An object is created only once. For other topics at the same URL, each event has its own id.
   eventId:
     'headers["x-shopify-topic"].endsWith("/create") ? headers["x-shopify-topic"] + " " + body.admin_graphql_api_id : headers["x-shopify-event-id"]',
 };
 
-// Those that Microsoft Graph sends lifecycle notifications of kind `missed` for.
+// Resources for which Microsoft Graph sends lifecycle notifications of kind `missed`.
 const RESOURCE = /^(?:users\/[^/?#\s{}"\\]+\/(?:[^?#\s{}"\\]+\/)?(?:messages|events|contacts))$/i;
 
 const NOTIFICATION =
   'it.changeType + " " + it.resourceData.id + (it.changeType == "created" ? "" : " " + it.resourceData["@odata.etag"])';
 
-/** What was made or changed in a mailbox that a subscription of Microsoft Graph watches. */
+/** Items created or changed in a mailbox that a subscription of Microsoft Graph watches. */
 export const graphSchema = z.strictObject({
   from: z.literal('graph').describe('What was made or changed in a mailbox of Microsoft 365.'),
   resource: z
@@ -117,16 +117,16 @@ export const graphSchema = z.strictObject({
 export const graphRule: LogRule = {
   secrets: ['clientSecret'],
   isUnsigned: true,
-  // A version of an item has a tag of its own. A lifecycle notification names no item, and so no event.
+  // Each version of an item has its own tag. A lifecycle notification names no item, so it has no event id.
   eventId: `body.value.map(it, ${NOTIFICATION}).join(",")`,
 };
 
-/** Where what a trigger never got is fetched: one form for each kind of log, told apart by `from`. */
+/** Where missed deliveries of a trigger are fetched: one form for each kind of log, distinguished by `from`. */
 export const reconcileSchema = z
   .discriminatedUnion('from', [githubSchema, stripeSchema, shopifySchema, graphSchema, listSchema])
   .describe('The publisher’s own log: what it says it sent and was never accepted is fetched, and accepted once.');
 
-/** As written, its secrets not read; the same form holds it with its secrets read. */
+/** As written, before its secrets are read; also used after they are read. */
 export type Reconcile = Readonly<z.output<typeof reconcileSchema>>;
 
 export const RECONCILE_RULES: Readonly<Record<Reconcile['from'], LogRule>> = {

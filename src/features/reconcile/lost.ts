@@ -1,24 +1,24 @@
 import { reading, type SourceItem } from './source.ts';
 
-/** What was sent and is not known, the oldest first and what could not be had last, but no more of it than one look fetches. */
+/** Sent deliveries that are unknown here, at most as many as one look fetches; oldest first, troubled ones last. */
 export interface Lost {
   readonly items: readonly SourceItem[];
-  /** When the first of the rest was sent. */
+  /** When the first of the remaining ones was sent. */
   readonly leftFrom: number;
 }
 
 const MOST_FETCHED = 1000;
-/** Contents that one look holds: of a long outage, the rest is left for the next look. */
+/** Bytes of contents that one look holds; after a long outage, the next look fetches the rest. */
 const MOST_KEPT_BYTES = 16_777_216;
 
-/** Pages may hold contents: those of a long outage must not fill the memory. */
+/** Pages may contain bodies: those of a long outage must not fill the memory. */
 export function oldestOf(
   { items, leftFrom }: Lost,
   listed: readonly SourceItem[],
   { isNewestFirst, troubled }: { readonly isNewestFirst: boolean; readonly troubled: { has(id: string): boolean } },
 ): Lost {
   const some = listed.map(inBytes);
-  // Many are sent within the second that a log tells: then its own order counts.
+  // Logs give whole seconds. Within one second, the log's own order counts.
   const all = isNewestFirst ? [...some.toReversed(), ...items] : [...items, ...some];
   const isLast = ({ id }: SourceItem) => Number(troubled.has(id));
   const byId = new Map<string, SourceItem>();
@@ -37,7 +37,7 @@ export function oldestOf(
   return { items: unique.slice(0, end), leftFrom: left };
 }
 
-/** Its names are read: of its contents only the bytes are kept. */
+/** Its names have been read already, so only the bytes of its contents are kept. */
 function inBytes({ content, body, ...item }: SourceItem): SourceItem {
   if (content === undefined || body !== undefined) return { ...item, body };
   try {

@@ -19,13 +19,13 @@ import { type ReconcileState, stateOf } from './state.ts';
 import { reconcileStore } from './store.ts';
 import { isSoon } from './undecided.ts';
 
-/** Asks publishers what they sent, and accepts what never arrived. */
+/** Asks publishers what they sent, and accepts deliveries that never arrived. */
 export interface Reconciler {
-  /** Looks at every log now, and then each as often as its trigger says. */
+  /** Looks at every log now, and then as often as each trigger says. */
   start(): void;
-  /** Takes up triggers of a deploy at once. */
+  /** Takes the triggers of a deploy into account at once. */
   sync(): void;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when no look is running. */
   stop(): Promise<void>;
 }
 
@@ -36,27 +36,27 @@ export interface ReconcilerServices extends RoundServices {
 
 /** Longer than one request of a look takes. */
 const LEASE_MS = MINUTE_MS;
-/** Changes that this process was not told of, such as a clock that was set, are seen at the latest after this time. */
+/** Notices unannounced changes, such as a clock that was set, after this time at the latest. */
 const LONGEST_SLEEP_MS = MINUTE_MS;
-/** Another process asks, or did: it may end at any moment. */
+/** Another process is asking, or was: it may stop at any moment. */
 const LOOK_AGAIN_MS = 15_000;
-/** A process that starts again and again does not ask each time. */
+/** A process that restarts again and again does not ask each time. */
 const RESTARTED_MS = 10_000;
 const RETRY_MS = 5000;
-/** Logs that are asked at once, and those of one host: a slow one leaves places to others. */
+/** Logs asked at once, in total and at one host: a slow host leaves places to others. */
 const [MOST_AT_ONCE, MOST_OF_HOST] = [8, 2];
 const MOST_SETTLED = 20_000;
 
-/** What this process knows of one trigger's log. */
+/** What this process knows about the log of one trigger. */
 interface Job {
   readonly name: TriggerName;
   readonly log: string;
-  /** The origin that is asked. */
+  /** The origin that requests go to. */
   readonly host: string;
   /** By the wall clock. */
   dueAt: number;
   isStarting: boolean;
-  /** When the trigger was first seen to name it. */
+  /** When this process first saw the trigger with this log. */
   readonly since: number;
   readonly settled: LRUCache<string, true>;
   readonly troubled: LRUCache<string, true>;
@@ -70,9 +70,9 @@ export function createReconciler(services: ReconcilerServices): Reconciler {
 class LogReconciler implements Reconciler {
   readonly #services: ReconcilerServices;
   readonly #jobs = new Map<string, Job>();
-  /** By trigger: what looks at the log of before a deploy ends before another is looked at. */
+  /** By trigger: after a deploy, a look at the former log must end before the next log is looked at. */
   readonly #looks = new Map<string, { readonly host: string; readonly ended: Promise<void> }>();
-  /** Each once: it may have signed in. */
+  /** Kept for each trigger, because a source may have signed in. */
   readonly #sources = new WeakMap<PreparedTrigger, Source>();
   readonly #stopping = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -100,7 +100,7 @@ class LogReconciler implements Reconciler {
       const log = logOf(prepared);
       const known = this.#jobs.get(key);
       if (known?.log === log) {
-        // A clock that was set back must not keep it from looking.
+        // If the clock was set back, do not wait until it has caught up.
         known.dueAt = Math.min(known.dueAt, now + Math.max(everyMs(prepared), HOUR_MS));
         continue;
       }
@@ -136,7 +136,7 @@ class LogReconciler implements Reconciler {
       });
       this.#looks.set(key, { host: job.host, ended });
     }
-    // What waits for a place is looked at when one is free.
+    // Jobs that wait for a free place start when a look ends.
     const waiting = jobs
       .filter(([key, { host }]) => !this.#looks.has(key) && !this.#isFull(host))
       .map(([, { dueAt }]) => dueAt);
@@ -162,7 +162,7 @@ class LogReconciler implements Reconciler {
     }
   }
 
-  /** Yields after how many milliseconds to look again. */
+  /** Yields the time until the next look, in milliseconds. */
   async #lookOnce(job: Job, now: number): Promise<number> {
     const { store, clock, triggers } = this.#services;
     const prepared = findTrigger(job.name, triggers());
@@ -191,12 +191,12 @@ class LogReconciler implements Reconciler {
       return store.of(reconcileStore).renewReconciliation({ ...lease, until, state: noted as unknown as Json });
     };
     try {
-      // From when on it concerns the trigger is known before anything is asked: a crash must not move that.
+      // Store when this log first concerned the trigger before the first request: a crash must not move that time.
       if (!isDeepStrictEqual(taken.state, state) && !(await note(state))) throw new LeaseLostError();
       const ended = await runRound(this.#roundOf(job, { prepared, state, note }), this.#services);
       this.#tell(job, before, ended.state);
       state = ended.state;
-      // What is left is fetched at once, by whichever process; a log that is away may be back soon.
+      // Any process may fetch the rest at once; an unavailable log may be back soon.
       const isAway = state.failure?.kind === 'unavailable';
       const nextMs = ended.isDone ? (isAway || isSoon(state) ? Math.min(every, MINUTE_MS) : every) : 0;
       await end(now - every + nextMs);
@@ -235,7 +235,7 @@ class LogReconciler implements Reconciler {
     return source;
   }
 
-  /** Once for each gap and each failure, and once when that is over. */
+  /** Logs each gap and each failure once, and once when a failure ends. */
   #tell({ name }: Job, before: ReconcileState, after: ReconcileState): void {
     const { logger } = this.#services;
     const { failure, gap } = after;
@@ -254,7 +254,7 @@ function hostOf(source: Source, now: number): string {
   try {
     return originOf(new URL(source.list({ since: now, until: now }).url));
   } catch {
-    // Its look says why it cannot be asked.
+    // The look itself will report why.
     return '';
   }
 }
@@ -265,7 +265,7 @@ const idsIn = (ids: LRUCache<string, true>) => ({
   add: (id: string) => ids.set(id, true),
 });
 
-/** Names the log and what tells its events apart: where either changed, nothing is known of the time before. */
+/** Identifies the log and how its events are identified: if either changes, nothing is known of the time before. */
 function logOf({ trigger: { reconcile }, eventIdentity }: PreparedTrigger): string {
   if (reconcile === undefined) return '';
   const { every, lookback, acceptUnsigned, ...log } = reconcile;

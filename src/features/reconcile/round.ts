@@ -40,10 +40,10 @@ import {
 
 export interface RoundServices extends FetchedServices {
   readonly store: FetchedServices['store'] & Pick<Store, 'findDelivery'>;
-  /** What accepts a delivery that was fetched. */
+  /** Accepts a fetched delivery. */
   readonly accept?: typeof acceptFetched | undefined;
   readonly ask: AskLog;
-  /** Resolves after so many milliseconds; rejects when the signal aborts. */
+  /** Resolves after this many milliseconds; rejects when the signal aborts. */
   readonly pause?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
@@ -56,14 +56,14 @@ export interface Round {
   readonly state: ReconcileState;
   /** Ids that need no further look, as far as this process remembers. */
   readonly settled: Ids;
-  /** Ids whose contents could not be had and that the state has no place for: they are asked for after all others. */
+  /** Ids whose contents could not be fetched and that have no room in the state: asked for after all others. */
   readonly troubled: Ids;
-  /** The revision under which an id was refused, as far as this process remembers. */
+  /** The revision that refused an id, as far as this process remembers. */
   readonly refused: { get(id: string): number | undefined; set(id: string, revision: number): unknown };
   readonly signal: AbortSignal;
-  /** Whether the trigger still names this log: what another one holds is none of its business. */
+  /** Whether the trigger still names this log; a former log no longer concerns it. */
   isCurrent(): boolean;
-  /** Stores the state and goes on asking; false where another process asks now. */
+  /** Stores the state and extends the lease; false if another process has taken over. */
   note(state: ReconcileState): Promise<boolean>;
 }
 
@@ -74,29 +74,29 @@ interface Ids {
 
 interface RoundEnd {
   readonly state: ReconcileState;
-  /** All that was found is settled. */
+  /** Everything found is settled. */
   readonly isDone: boolean;
 }
 
 const GRACE_MS = 30_000;
-/** So far each look goes back behind the last one: what a log tells late is found. */
+/** Each look reaches this far back before the end of the last one, to find late entries of the log. */
 const OVERLAP_MS = HOUR_MS;
-/** Bounds of one look: 20 000 deliveries on pages of a hundred. */
+/** Limit of one look: 20 000 deliveries on pages of a hundred. */
 const MOST_PAGES = 200;
-/** Between two that are fetched: a publisher's limits are for others too. */
+/** Pause before each fetch: a publisher's limits are shared with others. */
 const PACE_MS = 20;
 const ASKED_AT_ONCE = 500;
-/** Entries in a row whose contents cannot be had: then it is the log that cannot. Fewer where it is away or refuses. */
+/** After this many failed entries in a row, the log itself has failed; after fewer if it is away or refuses. */
 const [MOST_FAILED, MOST_AWAY] = [20, 3];
 const AWAY: ReadonlySet<string> = new Set<AskFailure>(['unavailable', 'refused', 'not_permitted']);
 const MOST_REFUSED = 500;
 const MOST_ID_CHARACTERS = 200;
-/** A publisher's request has less: our own server takes 16 KiB. */
+/** Requests of publishers have less: our own server takes 16 KiB. */
 const MOST_HEADER_CHARACTERS = 65_536;
 
 /**
- * Lists what the publisher sent, asks which of it was never accepted, and accepts that, oldest first. Each acceptance is durable
- * before the next one begins: whatever ends the look, the next one finds what is left by its names.
+ * Lists what the publisher sent, asks the store which of it was never accepted, and accepts the rest, oldest first.
+ * Each acceptance is durable before the next begins: however the look ends, the next one finds the rest by its names.
  */
 export async function runRound(given: Round, services: RoundServices): Promise<RoundEnd> {
   const { clock } = services;
@@ -123,12 +123,12 @@ const isOlderThan = (before: number) => (sent: { readonly sentAt: number }) => s
 type LookFailure = NonNullable<ReturnType<typeof failureOf>>;
 type Failure = NonNullable<ReconcileState['failure']>;
 
-/** Since when it fails so. */
+/** Keeps the time since which it fails in this way. */
 function sinceFirst(told: Omit<Failure, 'since'>, { failure }: ReconcileState, now: number): Failure {
   return { ...told, since: failure?.kind === told.kind ? failure.since : now };
 }
 
-/** Undefined for what is no fault of the log's. */
+/** Undefined if the log is not at fault. */
 function failureOf(error: unknown, round: Round) {
   if (error instanceof LogError) {
     const { failure: kind, message, waitMs } = error;
@@ -140,20 +140,20 @@ function failureOf(error: unknown, round: Round) {
   return { kind, told: { kind, message: masked(message, round) }, waitMs };
 }
 
-/** What is kept and told of an answer: a log may repeat what it was asked with. */
+/** Masks text of an answer that is stored or shown: a log may repeat the secrets of the request. */
 function masked(text: string, { secrets, source }: Pick<Round, 'secrets' | 'source'>): string {
   return String(maskerOf([...secrets, ...Object.values(signedIn.get(source)?.headers ?? {})])(text));
 }
 
 interface Window {
-  /** What the log is asked for. */
+  /** The window that the log is asked for. */
   readonly since: number;
   readonly until: number;
-  /** What was sent before is settled, but for what was refused. */
+  /** Earlier deliveries are settled, except refused ones. */
   readonly from: number;
 }
 
-/** How far back a trigger looks, and how long what it accepted is known: its name was kept from its arrival on, by another clock. */
+/** How far back a trigger looks, and how long names are surely known: they count from arrival, by another clock. */
 function spansOf({ eventIdentity, trigger }: PreparedTrigger): {
   readonly lookbackMs: number;
   readonly knownMs: number;
@@ -165,27 +165,27 @@ function spansOf({ eventIdentity, trigger }: PreparedTrigger): {
 function windowOf({ prepared, source, state }: Round, now: number): Window {
   const { lookbackMs, knownMs } = spansOf(prepared);
   const until = now - (source.graceMs ?? GRACE_MS);
-  // A clock that was set back must not keep it from looking.
+  // If the clock was set back, do not wait until it has caught up.
   const settledTo = Math.min(state.settledTo ?? state.since, until);
   const earliest = Math.max(now - lookbackMs, state.since, settledTo - OVERLAP_MS);
-  // What was once listed and left is not lost for its age: it is fetched, or given up with a record.
+  // A listed delivery is not lost by age: it is fetched, or given up with a record.
   const left = Math.max(state.openFrom ?? Number.POSITIVE_INFINITY, now - knownMs, state.since);
-  // Logs tell whole seconds.
+  // Logs give whole seconds.
   const from = Math.floor(Math.min(earliest, left) / 1000) * 1000;
   const refused = refusedOnes(prepared, state).map(({ sentAt }) => sentAt);
-  // A window that ends before it begins is an error to a publisher: a look within the first moments asks for an empty one.
+  // Publishers reject windows that end before they begin; the first moments of a trigger give an empty window instead.
   return { from, since: Math.min(until, from, Math.max(now - lookbackMs, Math.min(from, ...refused))), until };
 }
 
-/** Refused under an earlier revision: this one may take them. */
+/** Deliveries refused under an earlier revision; this one may accept them. */
 function refusedOnes({ flow }: PreparedTrigger, { refused }: ReconcileState) {
   return refused.revision === flow.record.revision ? [] : refused.items;
 }
 
 interface Listed extends Lost {
-  /** Why not all was listed; undefined where it was. */
+  /** Why the list is incomplete; undefined if it is complete. */
   readonly failure: LookFailure | undefined;
-  /** Nothing of it is to be fetched by this look. */
+  /** This look fetches nothing from the list. */
   readonly isHeldBack: boolean;
 }
 
@@ -218,12 +218,12 @@ async function listLost(round: Round, window: Window, services: RoundServices): 
   } catch (error) {
     const failure = failureOf(error, round);
     if (pages === 0 || failure === undefined) throw error;
-    // A page that is bad again and again must not keep the others from being fetched; after the first time, their order counts.
+    // A page that fails again and again must not block the rest; after its first failure, keep the order of the rest.
     return { ...lost, failure, isHeldBack: state.failure === null || isOfAll(error) };
   }
 }
 
-/** Reads page after page while `use` wants more; yields whether it read all that it was to. */
+/** Reads pages while `use` wants more; yields false if there were too many. */
 async function readPages(
   round: Round,
   window: SentWindow,
@@ -245,16 +245,16 @@ async function readPages(
   return true;
 }
 
-/** What is remembered of each item is short, whatever a log names it. */
+/** Hashes long ids, so that little is remembered for each item, whatever the log names it. */
 function withShortIds({ items, ...page }: SourcePage): SourcePage {
   const short = (id: string) => (id.length <= MOST_ID_CHARACTERS ? id : hash('sha256', id));
   return { ...page, items: items.map((item) => ({ ...item, id: short(item.id) })) };
 }
 
-/** Another process asks now: what this one found is its business no more. */
+/** Another process asks now, so this process must not store its results. */
 export class LeaseLostError extends Error {}
 
-/** Headers that a source's sign-in gave, for as long as they may be used. */
+/** Headers from a source's sign-in, and until when they may be used. */
 const signedIn = new WeakMap<Source, { readonly headers: SourceRequest['headers']; readonly until: number }>();
 
 async function askWith<Result>(
@@ -281,13 +281,13 @@ async function askWith<Result>(
       use,
     );
   } catch (error) {
-    // It may have been withdrawn before its time: the next look signs in anew.
+    // The token may have been revoked early: the next look signs in again.
     if (error instanceof LogError && error.failure === 'refused') signedIn.delete(source);
     throw error;
   }
 }
 
-/** What no accepted delivery has the name of. */
+/** Items that no accepted delivery has a name of. */
 async function withoutAccepted(
   items: readonly SourceItem[],
   { name, prepared }: Round,
@@ -303,7 +303,7 @@ async function withoutAccepted(
   return lost;
 }
 
-/** The names of an item as far as they can be read from its page: the rest is asked once its contents are there. */
+/** The names of an item, as far as its page has them; others are checked once its contents are fetched. */
 function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => DeliveryNames {
   const { eventIdentity, judgeByExpressions, nameDelivery, trigger } = prepared;
   const compiled = eventIdentity === undefined ? '' : compileEventId(eventIdentity.expression);
@@ -313,7 +313,7 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
     try {
       return reading(() => namesOf(item));
     } catch {
-      // Its contents say why when it is fetched, and the others go on.
+      // Fetching its contents will report the reason; other items are not affected.
       return {};
     }
   };
@@ -333,16 +333,16 @@ function prepareNames(prepared: PreparedTrigger): (item: SourceItem) => Delivery
   }
 }
 
-/** How far a look has come. */
+/** Progress of a look. */
 interface Progress {
   state: ReconcileState;
-  /** When the first delivery was sent that is left for the next look. */
+  /** When the first delivery left for the next look was sent. */
   openFrom: number;
   hasMoved: boolean;
-  /** Why the last one could not be had, and how many in a row could not. */
+  /** Why the last contents could not be fetched, and how many failed in a row. */
   failed: LookFailure | undefined;
   inARow: number;
-  /** How many in a row for which the log was away, or refused the token. */
+  /** How many in a row failed because the log was away or refused the token. */
   awayInARow: number;
   /** How long the publisher asked to wait. */
   waitMs: number | undefined;
@@ -378,10 +378,10 @@ async function fetchAll(
   const told = (failed !== undefined && isBroken ? failed : failure)?.told;
   if (!isBroken) await askAgain(progress, { round, services });
   const { state, hasMoved, waitMs } = progress;
-  // What was not listed this time may still be there.
+  // Deliveries that were not listed this time may still be in the log.
   const unlistedFrom = failure === undefined ? null : before.openFrom;
   const openFrom = Math.min(progress.openFrom, unlistedFrom ?? Number.POSITIVE_INFINITY);
-  // What was on the pages that are left may be older than all that was listed.
+  // Pages that were not read may contain older deliveries than those listed.
   const settledTo = failure === undefined ? Math.min(window.until, openFrom - 1) : state.settledTo;
   return {
     state: {
@@ -391,7 +391,7 @@ async function fetchAll(
       failure: told === undefined ? null : sinceFirst(told, before, clock.now()),
       notBefore: waitMs === undefined ? null : clock.now() + waitMs,
     },
-    // What cannot be had now cannot be had a moment later: the rest waits for the next look.
+    // After a failure, trying again at once would fail, too: the rest waits for the next look.
     isDone: leftFrom === Number.POSITIVE_INFINITY || isBroken || !hasMoved,
   };
 }
@@ -401,7 +401,7 @@ interface Fetching {
   readonly services: RoundServices;
 }
 
-/** Yields those that it did not come to. */
+/** Yields the items that it did not reach. */
 async function fetchEach(
   items: readonly SourceItem[],
   progress: Progress,
@@ -423,7 +423,7 @@ async function fetchEach(
   return [];
 }
 
-/** Only the contents of a delivery decide it for good: it is asked for again, after all others. */
+/** A delivery is only settled by its contents, so it is asked for again, after all others. */
 async function noteFailed(
   item: SourceItem,
   error: unknown,
@@ -480,13 +480,13 @@ async function noteDecided(
   if (!(await round.note(progress.state))) throw new LeaseLostError();
 }
 
-/** Asks for some of those whose contents could not be had before: all that is new was asked for first. */
+/** Asks again for some deliveries whose contents could not be fetched, after all new ones. */
 async function askAgain(progress: Progress, fetching: Fetching): Promise<void> {
   const { round, services } = fetching;
   const { clock } = services;
   const due = dueAgain(progress.state, clock.now());
   if (due.length === 0) return;
-  // They failed before: many of them in a row say nothing of the log.
+  // These failed before, so many failures in a row say nothing about the log.
   Object.assign(progress, { inARow: Number.NEGATIVE_INFINITY, awayInARow: 0 });
   const ids = new Set(due.map(({ id }) => id));
   const listed = new Map<string, SourceItem>();
@@ -521,7 +521,7 @@ async function askAgain(progress: Progress, fetching: Fetching): Promise<void> {
   await fetchEach(lost.items, progress, fetching);
 }
 
-/** Gives deliveries up, each with one record, whatever ends the process in between: the state has the id of the record first. */
+/** Gives deliveries up, each with one record even after a crash: the state has the id of the record first. */
 async function giveUp(over: readonly Undecided[], round: Round, services: RoundServices): Promise<ReconcileState> {
   let { state } = round;
   if (over.length === 0) return state;
@@ -556,7 +556,7 @@ function entriesOf(round: Round): (item: SourceItem) => Entry {
   return (item) => ({ id: item.id, sentAt: item.sentAt, cause: causeOf(item, round), names: namesOf(item) });
 }
 
-/** Of a publisher that says it was answered, or says nothing: somebody else may have been. */
+/** The cause if the publisher says it was answered, or says nothing: the answer may have come from somebody else. */
 const NOT_SEEN = 'never arrived here';
 const CAUSE_CHARACTERS = 80;
 
@@ -573,18 +573,18 @@ const TOO_MANY: LookFailure = {
   waitMs: undefined,
 };
 
-/** Until all is tried that an earlier revision refused: a look that ends before finds the rest in its window. */
+/** Ends before anything refused by an earlier revision, so that the next look finds it if this one aborts. */
 function settledBefore({ prepared, state }: Round): number | null {
   const refusedAt = refusedOnes(prepared, state).map(({ sentAt }) => sentAt - 1);
   return state.settledTo === null ? null : Math.min(state.settledTo, ...refusedAt);
 }
 
-/** Those of before stay refused until another revision tries them. */
+/** Deliveries refused by this revision stay refused until another revision tries them. */
 function keptRefused({ prepared, state: { refused } }: Round): ReconcileState['refused']['items'] {
   return refused.revision === prepared.flow.record.revision ? refused.items : [];
 }
 
-/** It would be the same for every other entry. */
+/** The error would be the same for every other entry. */
 function isOfAll(error: unknown): boolean {
   if (error instanceof SourceError) return error.retryAfterMs !== undefined;
   return error instanceof LogError && error.failure === 'rate_limited';

@@ -13,11 +13,11 @@ import { type Gap, readReconcileState, type Undecided } from './state.ts';
 import { reconcileStore } from './store.ts';
 import { GIVEN_UP_AFTER_DAYS, wasAsked } from './undecided.ts';
 
-/** A gap is told for so long after the last delivery of it was fetched. */
+/** A gap is reported for this long after its last delivery was fetched. */
 const TOLD_MS = DAY_MS;
-/** What passes by itself needs nobody so soon. */
+/** Failures that pass by themselves are reported only after this time. */
 const AWAY_MS = 10 * MINUTE_MS;
-/** A person has to change something. */
+/** Failures that need a person to change something. */
 const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
   'refused',
   'not_found',
@@ -26,8 +26,8 @@ const FOR_A_PERSON: ReadonlySet<string> = new Set<AskFailure>([
 ]);
 
 /**
- * Deliveries that were lost and fetched, logs of publishers that cannot be asked, and deliveries that such a log has and that
- * cannot be fetched so far: one item of each for a trigger.
+ * Lost deliveries that were fetched, logs that cannot be asked, and deliveries in a log that cannot be fetched so far:
+ * one item of each kind for a trigger.
  */
 async function reconciledItems(
   { triggers, now }: Situation,
@@ -95,7 +95,7 @@ function failureItem(
 function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigger): Finding<'reconcile_failing'> {
   const { flowId, reconcile } = prepared.trigger;
   const from = Math.min(...undecided.map(({ sentAt }) => sentAt));
-  // Each is put at the end when it is asked for.
+  // Each delivery moves to the end of the list when it is asked for.
   const { why = '' } = undecided.findLast(wasAsked) ?? undecided.at(-1) ?? {};
   return {
     kind: 'reconcile_failing',
@@ -109,7 +109,7 @@ function undecidedItem(undecided: readonly Undecided[], prepared: PreparedTrigge
   };
 }
 
-/** Made once all that it works with is there. */
+/** Created once everything that it works with exists. */
 function reconcilerOf({ settings, extensions, clock, ...host }: Host): Reconciler {
   const { enforcementMode: defaultMode, publicUrl, maxBodyBytes, egressAllow } = settings;
   const ask = createAskLog({ egressAllow, hosts: extensions.of(httpRequestStepTypes), now: clock.now });

@@ -1,31 +1,31 @@
 import type { Json } from '../../model/json.ts';
 
 /**
- * What a publisher's own log holds: it says which requests to make and reads the answers. Pure: whoever asks brings time and
- * network, refuses what is no 2xx, waits where the publisher says so, and bounds pages and bytes. Times are milliseconds since
- * the Unix epoch.
+ * A publisher's own log: says which requests to make, and reads the answers. Pure: the caller brings time and network,
+ * rejects answers other than 2xx, waits if the publisher says so, and limits pages and bytes. Times are milliseconds
+ * since the Unix epoch.
  */
 export interface Source {
-  /** What was sent so short a time ago may still be on its way; 30 s where not given. */
+  /** Deliveries sent this recently may still be on their way; 30 s if not given. */
   readonly graceMs?: number | undefined;
-  /** Absent where the configured secret is itself the credential of every request. */
+  /** Absent if the configured secret is itself the credential of every request. */
   readonly signIn?: SignIn | undefined;
-  /** The first request of a round, for all that was sent in the window; the newest may come first. */
+  /** The first request of a round, for everything sent in the window; the newest may come first. */
   list(window: SentWindow): SourceRequest;
-  /** Reads the answer to `list`, or to the `next` of a page. Throws `SourceError` where it is not what was asked for. */
+  /** Reads the answer to `list`, or to the `next` of a page. Throws `SourceError` if it is not what was asked for. */
   read(answer: SourceAnswer, window: SentWindow): SourcePage;
   /** The delivery as the publisher sent it, or would have. `detail` is the answer to the item's own request, if it has one. */
   sent(item: SourceItem, detail: SourceAnswer | undefined): SentDelivery;
 }
 
-/** Gets a token for all other requests, where the secret is only exchanged for one. */
+/** Exchanges the secret for a token that all other requests use. */
 interface SignIn {
   request(): SourceRequest;
-  /** The headers that every other request then carries, and for how long they may be used. */
+  /** The headers for all other requests, and how long they are valid. */
   read(answer: SourceAnswer): { readonly headers: Readonly<Record<string, string>>; readonly lifeMs: number };
 }
 
-/** Both ends belong to it. */
+/** Both ends are included. */
 export interface SentWindow {
   readonly since: number;
   readonly until: number;
@@ -33,65 +33,65 @@ export interface SentWindow {
 
 export interface SourceRequest {
   readonly method: 'GET' | 'POST';
-  /** Absolute; secrets only where the publisher takes them nowhere else. */
+  /** Absolute; contains secrets only if the publisher accepts them nowhere else. */
   readonly url: string;
   /** Lower-case name to value. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
 }
 
-/** A 2xx with JSON in it. */
+/** A 2xx answer with JSON. */
 export interface SourceAnswer {
   readonly status: number;
   /** Lower-case name to value. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Exactly as it came, to prove the bytes that were signed. */
+  /** The exact text received, to reproduce the bytes that were signed. */
   readonly text: string;
   readonly json: Json;
 }
 
 export interface SourcePage {
-  /** In any order; what lies outside the window may be among them. */
+  /** In any order; may include items outside of the window. */
   readonly items: readonly SourceItem[];
-  /** Absent on the last page, and where all that follows is older than the window. */
+  /** Absent on the last page, and if all following pages are older than the window. */
   readonly next?: SourceRequest | undefined;
 }
 
-/** Something that the publisher sent once or several times: each sending is one delivery of the same event. */
+/** Something that the publisher sent at least once: each sending is one delivery of the same event. */
 export interface SourceItem {
-  /** Names what was sent: all sendings of it have the same, so that one of them is fetched. */
+  /** Identifies the event; the same for all its sendings, so only one of them is fetched. */
   readonly id: string;
   readonly sentAt: number;
   /**
-   * Headers of the original that are known without its contents, lower-case: from them alone most deliveries are known to be
-   * accepted, so that nothing more is fetched of them.
+   * Headers of the original that are known without its contents, in lower case. They alone identify most accepted
+   * deliveries, which then need no further request.
    */
   readonly headers: Readonly<Record<string, string>>;
-  /** What the publisher says became of sending it, in a few words; absent where it says nothing, or that it arrived. */
+  /** Why sending failed according to the publisher, in a few words; absent if it says nothing, or that it arrived. */
   readonly failure?: string | undefined;
-  /** The body as parsed, where the page holds it; for identities that are read from the body. */
+  /** The parsed body, if the page has it; for identities that are read from the body. */
   readonly content?: Json | undefined;
-  /** The body itself, where the page holds it byte for byte. */
+  /** The body, if the page has it byte for byte. */
   readonly body?: Buffer | undefined;
-  /** Why what was sent cannot be told, although its page holds it. */
+  /** Why the delivery cannot be reconstructed, although the page has it. */
   readonly unreadable?: string | undefined;
-  /** Asks for the contents, where the page does not have them. */
+  /** Requests the contents, if the page does not have them. */
   readonly detail?: SourceRequest | undefined;
 }
 
 export interface SentDelivery {
-  /** All that are known of the original, lower-case; a content type and a signature among them where there were any. */
+  /** All known headers of the original, in lower case, including content type and signature if there were any. */
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * The exact bytes that it may have had, the likeliest first: the first that the trigger's signature gate verifies are taken,
-   * else the first of all.
+   * The exact bytes that it may have had, likeliest first. The first body that the trigger's signature gate verifies is
+   * taken, else the first of all.
    */
   readonly bodies: readonly [Buffer, ...Buffer[]];
 }
 
-/** Why an answer cannot be used. */
+/** Why an answer is unusable. */
 export class SourceError extends Error {
-  /** Set where the publisher asks to wait, as an API may do with a 200. */
+  /** Set if the publisher asks to wait, as an API may do even with a 200. */
   readonly retryAfterMs: number | undefined;
   constructor(message: string, { retryAfterMs }: { readonly retryAfterMs?: number } = {}) {
     super(message);
@@ -100,16 +100,16 @@ export class SourceError extends Error {
   }
 }
 
-/** Each is read and looked up without a pause: an answer of many mebibytes must not hold up deliveries, nor the store. */
+/** Read and looked up without a pause: an answer of many mebibytes must not hold up deliveries or the store. */
 export const MOST_ON_PAGE = 1000;
 
-/** Throws before anything of a page is read that has more entries than any publisher lists on one. */
+/** Throws before reading a page that has more entries than any publisher puts on one. */
 export function refuseLongPage({ length }: { readonly length: number }): void {
   if (length > MOST_ON_PAGE)
     throw new SourceError(`a page has ${length} entries; at most ${MOST_ON_PAGE} are read, so ask for smaller pages`);
 }
 
-/** Calls a source. What no publisher answers, such as lists within lists a million deep, is a fault of the answer too. */
+/** Calls a source. Errors from absurd answers, such as lists nested a million deep, are faults of the answer, too. */
 export function reading<Result>(read: () => Result): Result {
   try {
     return read();

@@ -11,69 +11,69 @@ const gapSchema = z.object({
   /** When the first and the last were fetched. */
   foundAt: z.number(),
   lastAt: z.number(),
-  /** What the publisher says became of them, with the number of those. */
+  /** Why they were lost according to the publisher, with counts. */
   causes: z.record(z.string(), z.number()),
-  /** Those that could not be accepted, and why the last one. */
+  /** Deliveries that could not be accepted, and the reason for the last one. */
   refused: z.number(),
   refusedFor: z.string().nullable(),
-  /** Those that the log had and that could never be fetched. */
+  /** Deliveries in the log that could never be fetched. */
   givenUp: z.number().default(0),
 });
 
-/** What was lost in one go, as far as it was found. */
+/** Deliveries lost together, as far as they were found. */
 export type Gap = Readonly<z.output<typeof gapSchema>>;
 
-/** A delivery that was sent and lost, and whose contents could not be had so far. */
+/** A lost delivery whose contents could not be fetched so far. */
 const undecidedSchema = z.object({
   id: z.string(),
   sentAt: z.number(),
-  /** What its publisher says became of it. */
+  /** Why it was lost according to the publisher. */
   cause: z.string(),
-  /** To ask whether it arrived after all, also where the log no longer has it. */
+  /** Names to check whether it arrived after all, even if the log no longer has it. */
   names: z.object({
     eventId: z.string().optional(),
     nonce: z.object({ header: z.string(), value: z.string() }).optional(),
   }),
-  /** When it was asked for in vain for the first time, how often since then, and why the last time. */
+  /** When it was first asked for in vain, how often since, and why the last request failed. */
   since: z.number(),
   tries: z.number(),
   why: z.string(),
-  /** Not asked for before. */
+  /** Not to be asked for before this time. */
   nextAt: z.number(),
-  /** Since when the log lists it no more; null while it does. */
+  /** Since when the log no longer lists it; null while it does. */
   missingSince: z.number().nullable(),
-  /** Set once it is given up: the record that says so has this id and time, however often its writing begins. */
+  /** Set once it is given up: its record has this id and time, even if writing the record starts several times. */
   record: z.object({ id: z.string(), at: z.number() }).nullable(),
 });
 
 export type Undecided = Readonly<z.output<typeof undecidedSchema>>;
 
 const stateSchema = z.object({
-  /** What was sent before is none of this trigger's business: nobody knew events by the same name then. */
+  /** Earlier deliveries do not concern this trigger: their events were not yet known by the same name. */
   since: z.number(),
-  /** Names the log and the identity of events since then. */
+  /** Identifies the log and the event identity used since then. */
   log: z.string(),
-  /** All that was sent until then is settled; null where no look has ended yet. */
+  /** Everything sent until then is settled; null until a look has ended. */
   settledTo: z.number().nullable(),
-  /** Not asked before, because the publisher said so. */
+  /** Not to be asked before this time, because the publisher said so. */
   notBefore: z.number().nullable(),
-  /** Why the log could not be asked the last time, and since when. */
+  /** Why the last request to the log failed, and since when. */
   failure: z.object({ kind: z.string(), message: z.string(), since: z.number() }).nullable(),
   gap: gapSchema.nullable(),
-  /** Deliveries whose contents could not be had: they are asked for again, after all others. */
+  /** Deliveries whose contents could not be fetched: asked for again, after all others. */
   undecided: z.array(undecidedSchema).default([]),
-  /** When the first delivery was sent that a look listed and left, and that is not among the undecided. */
+  /** Send time of the first delivery that a look listed but did not fetch, and that is not among the undecided. */
   openFrom: z.number().nullable().default(null),
-  /** What was refused under this revision: the next one tries again. */
+  /** Deliveries refused under this revision; the next revision tries them again. */
   refused: z.object({ revision: z.number(), items: z.array(z.object({ id: z.string(), sentAt: z.number() })) }),
 });
 
-/** What the replicas know together of one trigger's log. */
+/** What all replicas know of one trigger's log. */
 export type ReconcileState = Readonly<z.output<typeof stateSchema>>;
 
 const OTHER_LOG = 'its trigger is reconciled with another log since then';
 
-/** What is stored, if it is about the same log; else a beginning. */
+/** The stored state if it is of the same log; else a fresh state. */
 export function stateOf(
   stored: Json,
   { log, since, now }: { readonly log: string; readonly since: number; readonly now: number },
@@ -88,14 +88,14 @@ export function stateOf(
     notBefore: null,
     failure: null,
     gap: data?.gap ?? null,
-    // Only the log of before has them.
+    // Only the former log has them.
     undecided: data?.undecided.map((each) => ({ ...each, missingSince: 0, why: OTHER_LOG })) ?? [],
     openFrom: null,
     refused,
   };
 }
 
-/** A clock that was ahead once must not keep a log from being asked until it is so late. */
+/** A clock that was once ahead must not delay the next request until then. */
 function ofThePast(state: ReconcileState, now: number): ReconcileState {
   const { since, settledTo, undecided } = state;
   const isAhead = settledTo !== null && settledTo > now;
@@ -107,14 +107,14 @@ function ofThePast(state: ReconcileState, now: number): ReconcileState {
   };
 }
 
-/** What an operator is told of a trigger's log; undefined for what no release wrote. */
+/** What operators see of a trigger's log; undefined if no release wrote the value. */
 export function readReconcileState(stored: Json): Pick<ReconcileState, 'failure' | 'gap' | 'undecided'> | undefined {
   return stateSchema.safeParse(stored).data;
 }
 
-/** A gap that was found so long after the last one is another. */
+/** A gap found this long after the last one is a new gap. */
 const APART_MS = 3_600_000;
-/** Causes that are named; more have no common one. */
+/** Number of causes counted by name; the rest are counted together. */
 const MOST_CAUSES = 5;
 
 interface Found {
@@ -126,12 +126,12 @@ interface Found {
   readonly refusedFor?: string | undefined;
 }
 
-/** The gap with one more delivery that was found missing. */
+/** The gap including one more missing delivery. */
 export function widened(gap: Gap | null, { sentAt, at, cause, became, refusedFor }: Found): Gap {
   const isSame = gap !== null && at - gap.lastAt <= APART_MS;
   const none = { count: 0, causes: {}, refused: 0, refusedFor: null, givenUp: 0 };
   const before = isSame ? gap : { ...none, from: sentAt, to: sentAt, foundAt: at, lastAt: at };
-  // A publisher may name one as every object has a property.
+  // A map, because a publisher's cause may have the name of an object's property.
   const counts = new Map(Object.entries(before.causes));
   const named = counts.has(cause) || counts.size < MOST_CAUSES ? cause : 'other';
   const causes = Object.fromEntries(counts.set(named, (counts.get(named) ?? 0) + 1));

@@ -15,28 +15,28 @@ interface ReconciliationTake extends ReconciliationLease {
 }
 
 interface StoredReconciliation {
-  /** As its process wrote it; null where none did. */
+  /** As written by its process; null if no process wrote one. */
   readonly state: Json;
 }
 
 interface ReconciliationEnd extends TriggerName, StoredReconciliation {
   readonly owner: string;
-  /** When this one began. */
+  /** When the last look began. */
   readonly lastAt: number;
 }
 
 export interface ReconciliationRow extends TriggerName, StoredReconciliation {
-  /** Null where none has ended. */
+  /** Null if no look has ended. */
   readonly lastAt: number | null;
 }
 
-/** Which process asks a trigger's publisher what it sent, and what came of it. */
+/** Which process asks a trigger's publisher, and the results. */
 export const reconcileStore = storePart({
   name: 'reconcile',
   verbs: {
     /**
-     * Lets a process ask until then, where nobody else does and nobody asked since `lastBefore`; yields what the last one noted.
-     * Undefined where it may not. A time that is further ahead than `until` was written by a clock that was fast, and counts for nothing.
+     * Leases a trigger's log until `until`, if no other process has it and none asked since `lastBefore`; yields the
+     * last state. Undefined if it is not free. Ignores times that only a fast clock can have written.
      */
     takeReconciliation: {
       access: 'write',
@@ -45,7 +45,7 @@ export const reconcileStore = storePart({
         port: Port,
         { flowId, triggerKey, owner, until, now, lastBefore }: ReconciliationTake,
       ): Decision<StoredReconciliation | undefined> {
-        // One statement: of two processes the second finds the lease of the first.
+        // One statement, so that the second of two processes finds the lease of the first.
         const taken = yield* port.get<{ state: string | null }>(sql`
         INSERT INTO sluice.reconciliations AS own (flow_id, trigger_key, owner, leased_until, last_at, state)
         VALUES (${flowId}, ${triggerKey}, ${owner}, ${until}, NULL, NULL)
@@ -56,7 +56,7 @@ export const reconcileStore = storePart({
         return taken && { state: taken.state === null ? null : (JSON.parse(taken.state) as Json) };
       },
     },
-    /** Notes what came of it so far and goes on until then; false where another process asks now, and then nothing is noted. */
+    /** Stores interim results and extends the lease; false, without storing, if another process has taken over. */
     renewReconciliation: {
       access: 'write',
       changes: null,
@@ -70,7 +70,7 @@ export const reconcileStore = storePart({
         return renewed > 0;
       },
     },
-    /** Notes what came of it, and lets others ask; false where another process asks now, and then nothing is noted. */
+    /** Stores the results and ends the lease; false, without storing, if another process has taken over. */
     endReconciliation: {
       access: 'write',
       changes: null,

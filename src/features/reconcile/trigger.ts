@@ -14,14 +14,14 @@ const reconcile: TriggerObject<typeof reconcileSchema> = {
   eventId: ({ from }) => RECONCILE_RULES[from].eventId,
   problems: (written, trigger) => [
     ...windowProblems(written, trigger),
-    // Whether the others know the event is not asked: they may have accepted it before.
+    // The other flows of a shared slug are not asked about an event, although they may have accepted it before.
     ...(trigger.isShared
       ? [{ kind: 'error', message: 'is not accepted together with webhookShared' } satisfies Problem]
       : []),
     ...unsignedProblems(written, trigger),
     ...openUrls(written),
   ],
-  // How often it is asked, and by which token, is another matter.
+  // How often the log is asked, and with which token, does not matter here.
   unverified({ every, lookback, acceptUnsigned, ...log }, { verifies, asksAddress }) {
     const isOpened = verifies ? acceptUnsigned === true : asksAddress;
     return isOpened ? (log as Json) : undefined;
@@ -47,7 +47,7 @@ const reconcile: TriggerObject<typeof reconcileSchema> = {
   },
 };
 
-/** Where the credentials of a log are sent. */
+/** Fields that decide where the credentials of a log are sent. */
 const PLACES = ['baseUrl', 'loginUrl', 'url', 'shop'];
 
 function windowProblems({ every, lookback }: Reconcile, { eventDays }: TriggerFacts): Problem[] {

@@ -7,17 +7,17 @@ import { recordOf } from '../../webhooks/record.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import type { ReconcileState, Undecided } from './state.ts';
 
-/** Only its contents decide a delivery for good, so what cannot be had is asked for until it is so much older than `lookback`. */
+/** A delivery is only settled by its contents. If they cannot be fetched, it is given up this long after `lookback`. */
 export const GIVEN_UP_AFTER_DAYS = 3;
-/** One answer without it may be wrong: so long no list has to have a delivery before the log counts as having lost it. */
+/** One answer without the delivery may be wrong; only after this long without it has the log lost it. */
 const GONE_AFTER_MS = DAY_MS;
-/** The state has them all, and is written with every delivery that is fetched. */
+/** All are in the state, which is written with every fetched delivery. */
 export const MOST_UNDECIDED = 500;
-/** So many are asked for again by one look, which has a publisher's limits to keep. */
+/** Number that one look asks for again, because it must respect the publisher's limits. */
 const MOST_ASKED_AGAIN = 50;
 const LONGEST_NAMES = 1000;
 
-/** A delivery that a list names. */
+/** A delivery named by a list. */
 export interface Entry {
   readonly id: string;
   readonly sentAt: number;
@@ -29,11 +29,11 @@ interface Failed extends Entry {
   readonly why: string;
   readonly now: number;
   readonly everyMs: number;
-  /** No list has it, or its list could not be had: it stays due, so later pages do not wait for the faults of earlier ones. */
+  /** `missing`: no list has it. `no list`: its list failed; it stays due, so later pages need not wait. */
   readonly unlisted?: 'missing' | 'no list' | undefined;
 }
 
-/** Notes that a delivery was asked for in vain; undefined where no more can be kept. */
+/** Notes that a delivery was asked for in vain; undefined if there is no room. */
 export function withUndecided(state: ReconcileState, failed: Failed): ReconcileState | undefined {
   const { id, why, now, everyMs, unlisted } = failed;
   const before = state.undecided.find((each) => each.id === id);
@@ -48,8 +48,8 @@ export function withUndecided(state: ReconcileState, failed: Failed): ReconcileS
 }
 
 /**
- * Notes, the oldest first, what a look listed and did not come to, as far as there is room: the next look finds it in the list
- * and fetches it as any other. Where no list has it any more it is asked for, and given up, as an undecided one.
+ * Notes listed deliveries that a look did not reach, oldest first, as far as there is room: the next look finds them in
+ * the list and fetches them. If no list has one any more, it is asked for, and given up, as an undecided one.
  */
 export function withUnasked(state: ReconcileState, unasked: readonly Entry[], now: number): ReconcileState {
   const known = new Set(state.undecided.map(({ id }) => id));
@@ -59,16 +59,16 @@ export function withUnasked(state: ReconcileState, unasked: readonly Entry[], no
 
 const UNASKED = 'the look broke off before it was asked for';
 
-/** One that no look has asked for. */
+/** A delivery that no look has asked for. */
 export function untried({ id, sentAt, cause, names }: Entry, why: string, now: number): Undecided {
   const never = { tries: 0, missingSince: null, record: null };
   return { id, sentAt, cause, names: storedNames(names), since: now, nextAt: now, why, ...never };
 }
 
-/** Whether it was asked for in vain, so that it is asked for again after all others. */
+/** Whether it was asked for in vain, so that it now comes after all others. */
 export const wasAsked = ({ tries }: Undecided) => tries > 0;
 
-// Soon once, since most faults pass; then each time twice as late.
+// First soon, since most faults pass; then with twice the delay each time.
 const laterMs = (tries: number, everyMs: number) =>
   tries === 1 ? Math.min(everyMs, MINUTE_MS) : Math.min(everyMs * 2 ** (tries - 2), Math.max(everyMs, HOUR_MS));
 
@@ -78,18 +78,18 @@ export function withoutUndecided(state: ReconcileState, id: string): ReconcileSt
     : state;
 }
 
-/** Those to ask for now, the longest due first. */
+/** Deliveries to ask for now, longest due first. */
 export function dueAgain({ undecided }: ReconcileState, now: number): Undecided[] {
   const due = undecided.filter(({ nextAt, record }) => nextAt <= now && record === null);
   return due.sort((one, other) => one.nextAt - other.nextAt).slice(0, MOST_ASKED_AGAIN);
 }
 
-/** Whether one is to be asked for the second time: then the next look comes sooner. */
+/** Whether a delivery is due for its second try, so that the next look comes sooner. */
 export function isSoon({ undecided, failure }: ReconcileState): boolean {
   return failure === null && undecided.some(({ tries }) => tries === 1);
 }
 
-/** Before when a delivery was sent that is given up. */
+/** Deliveries sent before this time are given up. */
 export function givenUpBefore(now: number, { lookbackMs, knownMs }: { lookbackMs: number; knownMs: number }): number {
   return now - Math.min(lookbackMs + GIVEN_UP_AFTER_DAYS * DAY_MS, knownMs);
 }
@@ -103,7 +103,7 @@ function storedNames({ eventId, nonce }: DeliveryNames): Undecided['names'] {
     ...(eventId !== undefined && { eventId }),
     ...(nonce !== undefined && { nonce: { header: nonce.header, value: nonce.value } }),
   };
-  // The log is asked about one with longer names, as long as it has it.
+  // Longer names are not stored; instead the log is asked again, while it lists the delivery.
   return JSON.stringify(names).length > LONGEST_NAMES ? {} : names;
 }
 

@@ -17,8 +17,8 @@ const PAGE_SIZE = 100;
 const GUID_CHARACTERS = 200;
 
 /**
- * The deliveries of one webhook, newest first, and the request of each as GitHub made it: docs.github.com/rest/repos/webhooks
- * and rest/orgs/webhooks, read 2026-11. GitHub keeps them for three days.
+ * The deliveries of one webhook, newest first, each with the request that GitHub made:
+ * docs.github.com/rest/repos/webhooks and rest/orgs/webhooks, read 2026-11. GitHub keeps them for three days.
  */
 export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.github.com' }: GithubConfig): Source {
   const owner = repo === undefined ? `orgs/${org}` : `repos/${repo}`;
@@ -34,7 +34,7 @@ export function githubSource({ repo, org, hook, token, baseUrl = 'https://api.gi
   });
   const page = `${deliveries}?per_page=${PAGE_SIZE}`;
   return {
-    // It lists what it has sent, with the answer.
+    // The log lists only finished deliveries, with their answers.
     graceMs: 0,
     list: () => get(page),
     read({ json, headers }, { since }) {
@@ -86,7 +86,7 @@ function sentDelivery(known: SourceItem['headers'], detail: SourceAnswer | undef
   return { headers, bodies: [bytesOf(first), ...others.map(bytesOf)] };
 }
 
-/** It may have more digits than a double. */
+/** An id can have more digits than a double holds. */
 function idIn(id: Json | undefined): string | undefined {
   const text = typeof id === 'string' ? id : JSON.stringify(id ?? null);
   return /^\d+$/.test(text) ? text : undefined;
@@ -96,7 +96,7 @@ function objectIn(given: Json): JsonObject {
   return typeof given === 'object' && given !== null && !Array.isArray(given) ? (given as JsonObject) : {};
 }
 
-/** The address itself is not followed: it would be given the token, wherever it leads. */
+/** The link itself is not followed, because the token would be sent wherever it leads. */
 function nextCursor(link: string | undefined): string | undefined {
   const next = link?.split(',').find((each) => /;\s*rel="?next"?/.test(each));
   const url = next && /<([^>]*)>/.exec(next)?.[1];

@@ -5,14 +5,14 @@ import { listSource } from './list.ts';
 
 type GraphConfig = Extract<Reconcile, { from: 'graph' }>;
 
-/** A token is not used in its last moments: the look that begins then takes a while. */
+/** A token is not used in its last moments, because a look takes a while. */
 const MARGIN_SECONDS = 300;
 
 const TIMES = { created: 'createdDateTime', updated: 'lastModifiedDateTime' } as const;
 
 /**
- * Microsoft Graph shows no log of its notifications, and a `missed` one names no item: it says to look at the resource, where
- * each item has the time at which it was made and last changed. Deleted items are not found so:
+ * Microsoft Graph has no log of its notifications, and a `missed` notification names no item: it says to read the
+ * resource, where each item has its time of creation and last change. Deleted items are not found this way:
  * learn.microsoft.com/graph/change-notifications-lifecycle-events, read 2026-11.
  */
 export function graphSource(config: GraphConfig): Source {

@@ -16,7 +16,7 @@ const SOURCES: Sources = {
   list: listSource,
 };
 
-/** The log that a trigger names; its secrets are read. */
+/** The log that a trigger names, with its secrets read. */
 export function sourceOf(config: Reconcile): Source {
   return (SOURCES[config.from] as (config: Reconcile) => Source)(config);
 }

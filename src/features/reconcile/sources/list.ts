@@ -16,7 +16,7 @@ import {
   type SourceRequest,
 } from '../source.ts';
 
-/** A paged list as a manifest describes it, or as the source of one publisher does; its secrets are read. */
+/** A paged list, as described by a manifest or by the source of one publisher, with its secrets read. */
 export interface PagedList {
   readonly url: string;
   readonly requestHeaders?: Readonly<Record<string, string>> | undefined;
@@ -30,14 +30,14 @@ export interface PagedList {
   readonly nextQuery?: Readonly<Record<string, string>> | undefined;
 }
 
-/** One answer as the expressions over it and its items read it. */
+/** One answer, as expressions over the answer and its items read it. */
 interface Page {
   readonly response: { readonly status: number; readonly headers: SourceAnswer['headers']; readonly body: Json };
-  /** One for the whole page: what a page may cost does not grow with the number of its items. */
+  /** One budget for the whole page: its cost does not grow with the number of items. */
   readonly budget: Budget;
 }
 
-/** Reads a list page by page. All pages are at the origin of the first: every request carries the credentials. */
+/** Reads a list page by page. All pages are at the first one's origin: every request carries the credentials. */
 export function listSource(list: PagedList): Source {
   const requestHeaders = { accept: 'application/json', ...lowerCase(Object.entries(list.requestHeaders ?? {})) };
   const requestQuery = Object.entries(list.requestQuery ?? {});
@@ -74,7 +74,7 @@ export function listSource(list: PagedList): Source {
 function firstPage(url: string, window: SentWindow): URL {
   return new URL(
     url.replaceAll(WINDOW_PLACE, (_, end: keyof SentWindow, unit?: string) => {
-      // Rounded so that both ends stay inside of the window.
+      // Rounded so that the window includes both ends.
       const seconds = end === 'since' ? Math.floor(window.since / 1000) : Math.ceil(window.until / 1000);
       if (unit === 'seconds') return String(seconds);
       return unit === 'milliseconds' ? String(window[end]) : encodeURIComponent(new Date(window[end]).toISOString());
@@ -89,7 +89,7 @@ function itemReader(list: PagedList): (item: Json, index: number, page: Page) =>
     const value = (expression: CompiledExpression) => evaluate(expression, page, { item });
     const contents = readContents(item, value);
     try {
-      // Behind the contents: where these used the budget of the page up, the page is to blame and not one item after another.
+      // Evaluated after the contents: if these used up the budget, the whole page is to blame, not each item.
       return { id: nameOf(value(id), id), sentAt: instantOf(value(time), time), ...contents };
     } catch (error) {
       throw error instanceof SourceError ? new SourceError(`item ${index}: ${error.message}`) : error;
@@ -100,7 +100,7 @@ function itemReader(list: PagedList): (item: Json, index: number, page: Page) =>
 type Value = (expression: CompiledExpression) => Json;
 type Contents = Pick<SourceItem, 'headers' | 'content' | 'body' | 'unreadable'>;
 
-/** One item that says too little must not keep the others from being read. */
+/** An item with missing parts must not keep the others from being read. */
 function contentsReader(list: PagedList): (item: Json, value: Value) => Contents {
   const body = list.body === undefined ? undefined : compileExpression(list.body, 'item');
   const readHeaders = headersReader(list.headers);
@@ -128,7 +128,7 @@ function textBody(text: string, headers: SourceItem['headers']): Contents {
   try {
     return { headers: { ...JSON_TYPE, ...headers }, content: parseJson(text), body };
   } catch {
-    // Not JSON: nothing can be read from it here.
+    // Not JSON, so it has no content to read.
     return { headers, body };
   }
 }
@@ -153,11 +153,11 @@ function headersReader(written: PagedList['headers']): (value: Value) => SourceI
 
 const SHOWN_CHARACTERS = 100;
 
-/** A text of the answer as a person is told of it: whole or not at all, because no mask finds one half of a secret. */
+/** Shows a text of the answer whole or not at all, because masking does not find half a secret. */
 const shown = (text: string) =>
   text.length <= SHOWN_CHARACTERS ? JSON.stringify(text) : `a text of ${text.length} characters`;
 
-/** Without those that are null: an item need not have them all. */
+/** Leaves out null values: an item need not have every header. */
 function headersOf(entries: readonly (readonly [name: string, value: Json])[]): SourceItem['headers'] {
   const texts = entries.flatMap(([name, value]): [string, string][] => {
     if (value === null || TRANSPORT_HEADERS.has(name.toLowerCase())) return [];
@@ -173,7 +173,7 @@ function lowerCase(entries: readonly (readonly [name: string, text: string])[]):
   return Object.fromEntries(entries.map(([name, text]) => [name.toLowerCase(), text]));
 }
 
-// Below it lie seconds up to the year 5138, from it on milliseconds since 1973.
+// Smaller numbers are seconds up to the year 5138, others milliseconds since 1973.
 const FIRST_MILLISECONDS = 1e11;
 const LAST_INSTANT = 8.64e15;
 const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
@@ -214,7 +214,7 @@ function nextFinder({ next, nextQuery }: PagedList): FindNext {
   };
 }
 
-/** The first page with other parameters; without a next page where one of these has no value. */
+/** The first page with other parameters; no next page if one of these has no value. */
 function queryFinder(nextQuery: Readonly<Record<string, string>>): FindNext {
   const compiled = Object.entries(nextQuery).map(
     ([name, source]) => [name, compileExpression(source, 'response')] as const,
@@ -253,7 +253,7 @@ function isNext(parameters: string): boolean {
   );
 }
 
-/** The address alone is told: the rest of it may hold a cursor that opens the list. */
+/** Shows only the origin: the rest of the URL may contain a cursor that gives access to the list. */
 function refuseOtherOrigin(next: URL, first: URL): void {
   if (next.origin !== first.origin || next.username !== '' || next.password !== '') {
     throw new SourceError(

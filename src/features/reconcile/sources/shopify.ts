@@ -4,7 +4,7 @@ import { listSource } from './list.ts';
 
 type ShopifyConfig = Extract<Reconcile, { from: 'shopify' }>;
 
-/** A list leaves out closed and cancelled orders unless it is asked for all. */
+/** Without this filter, a list omits closed and cancelled orders. */
 const FILTERS: Readonly<Record<ShopifyConfig['topic'], string>> = {
   'orders/create': '&status=any',
   'customers/create': '',
@@ -12,8 +12,9 @@ const FILTERS: Readonly<Record<ShopifyConfig['topic'], string>> = {
 };
 
 /**
- * Shopify shows no log of its deliveries, but a delivery holds the resource as the REST Admin API has it, and what was made in a
- * time can be listed: shopify.dev/docs/api/admin-rest and its page on pagination, read 2026-11. The contents are those of now.
+ * Shopify has no log of its deliveries, but a delivery contains the resource as in the REST Admin API, which can list
+ * resources by creation time: shopify.dev/docs/api/admin-rest and its page on pagination, read 2026-11. Contents are
+ * those of now.
  */
 export function shopifySource({ shop, topic, token, version, baseUrl = `https://${shop}` }: ShopifyConfig): Source {
   const [resource] = topic.split('/');

@@ -5,8 +5,8 @@ import { listSource } from './list.ts';
 type StripeConfig = Extract<Reconcile, { from: 'stripe' }>;
 
 /**
- * The events of the last 30 days that some endpoint has not answered with 2xx, newest first: docs.stripe.com/api/events/list and
- * docs.stripe.com/webhooks/process-undelivered-events, read 2026-11. Their data is as it was when they were created, and never
+ * Events of the last 30 days that an endpoint has not answered with 2xx, newest first: docs.stripe.com/api/events/list
+ * and docs.stripe.com/webhooks/process-undelivered-events, read 2026-11. Their data is as of their creation, but never
  * the bytes that were signed.
  */
 export function stripeSource({ token, types = [], baseUrl = 'https://api.stripe.com' }: StripeConfig): Source {
