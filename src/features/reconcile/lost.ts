@@ -18,7 +18,7 @@ export function oldestOf(
   { isNewestFirst, troubled }: { readonly isNewestFirst: boolean; readonly troubled: { has(id: string): boolean } },
 ): Lost {
   const some = listed.map(inBytes);
-  // Logs give whole seconds. Within one second, the log's own order counts.
+  // Logs give whole seconds. Within a second, the order of the log counts.
   const all = isNewestFirst ? [...some.toReversed(), ...items] : [...items, ...some];
   const isLast = ({ id }: SourceItem) => Number(troubled.has(id));
   const byId = new Map<string, SourceItem>();

@@ -28,7 +28,7 @@ interface RedeliverOptions extends ServiceOptions, SpanOptions {
   readonly json?: true;
 }
 
-/** What became of a delivery that was judged again. */
+/** Result of judging a delivery again. */
 interface Redelivery {
   readonly redeliveredFrom: string;
   readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'filtered' | 'refused' | 'not possible';
@@ -38,7 +38,7 @@ interface Redelivery {
   readonly runId: string | null;
 }
 
-/** The most that the API takes at once. */
+/** The most deliveries that the API takes at once. */
 const MOST = 500;
 
 function redeliverCommand(): Command {
@@ -89,7 +89,7 @@ async function redeliver(ids: readonly string[], options: RedeliverOptions): Pro
   await doToEach(ids, redeliverOne, options);
 }
 
-/** As the API takes it: text where the bytes are. */
+/** The body in the API's form: text if possible, else base64. */
 async function bodyIn(file: string): Promise<{ body: string; bodyEncoding: 'utf8' | 'base64' }> {
   const bytes = await (file === '-' ? buffer(process.stdin) : readFile(file)).catch((error: Error) => {
     throw new CommandError(`--body ${file}: ${error.message}`);
@@ -127,7 +127,7 @@ async function redeliverMany(client: ServiceClient, options: RedeliverOptions): 
 
 const PATH = '/flows/api/webhooks/redeliver';
 
-/** What became of each that was planned, or is planned for it. */
+/** The planned deliveries with their results, or with the plan if there are no results. */
 function asText(planned: readonly Redelivery[], ended: readonly Redelivery[]): string {
   if (planned.length === 0) return 'No such delivery matches.\n';
   const rows = planned.map((item) => {

@@ -14,7 +14,7 @@ interface DryRunProps {
   readonly body: string;
 }
 
-/** Opens what judges a delivery as if it came now, without creating or using up anything. */
+/** Opens a dialog that judges a delivery as if it came now, without creating or using up anything. */
 export function DryRunButton(delivery: DryRunProps) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -111,7 +111,7 @@ function dryRun({ idOrSlug, headerText, bodyText }: Question): Promise<DeliveryR
   return ask<DeliveryReviewAnswers['DryRun']>(`/webhooks/dry-run/${encodeURIComponent(idOrSlug)}`, {
     method: 'POST',
     headers: headerLines.read(headerText),
-    // As bytes: the browser would give a string a content type of its own.
+    // Sent as bytes: for a string, the browser would set its own content type.
     rawBody: new TextEncoder().encode(bodyText),
   });
 }

@@ -11,11 +11,11 @@ interface EditProps {
   readonly onClose: () => void;
 }
 
-/** Whether its body is here in full, as text that can be edited. */
+/** Whether the full body is available as editable text. */
 export const isEditable = ({ body, bodyEncoding, bodyTruncated, flowId, redeliveredAs }: Api['DeliveryDetail']) =>
   flowId !== null && redeliveredAs === null && body !== null && bodyEncoding === 'utf8' && !bodyTruncated;
 
-/** Sends a delivery again with another body; what refuses it is said below, and the text stays. */
+/** Sends a delivery again with another body. If it is refused, shows the reason below and keeps the text. */
 export function EditAndSend({ delivery, onDone, onClose }: EditProps) {
   const came = delivery.body ?? '';
   const [text, setText] = useState(came);
@@ -64,5 +64,5 @@ export function EditAndSend({ delivery, onDone, onClose }: EditProps) {
   );
 }
 
-/** A text field has one kind of line end, and a multipart body has another. */
+/** A text field has one kind of line end; a multipart body needs the other. */
 const inLinesOf = (came: string, text: string) => (/\r\n/.test(came) ? text.replace(/\r?\n/g, '\r\n') : text);

@@ -8,18 +8,18 @@ import { mayHoldSecret } from '../../webhooks/headers.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { judgeByGates } from './judge-again.ts';
 
-/** A body that a person sends in place of the one that came. */
+/** A body that a person sends in place of the original one. */
 export interface EditedBody {
   readonly bytes: Buffer;
-  /** It is UTF-8, whatever charset the publisher declared. */
+  /** Whether it is UTF-8, whatever charset the publisher declared. */
   readonly isText: boolean;
-  /** Who edited it, by the name in the activity. */
+  /** Who edited it, by the name used in the activity. */
   readonly by: string;
 }
 
 /**
- * A stored delivery with a body that its publisher never sent: it comes now, and without the headers that vouch for, or
- * describe, the bytes that came.
+ * A stored delivery with a body that its publisher never sent. It arrives now, without the headers that vouch for or
+ * describe the original bytes.
  */
 export function editedDelivery(
   { id, clientIp, headers, requestUrl = '' }: DeliveryRecord,
@@ -55,7 +55,7 @@ const OF_BYTES: ReadonlySet<string> = new Set([
 const inUtf8 = (name: string, value: string) =>
   name === 'content-type' ? value.replace(/(;\s*charset\s*=\s*)("[^"]*"|[^\s;",]+)/i, '$1utf-8') : value;
 
-/** They judge who sends, how often and when. Of a person with the scope `operate` the login has judged that. */
+/** Gates for the sender, the rate and the time. For a person with the scope `operate`, the login replaces them. */
 const OF_SENDER: ReadonlySet<string> = new Set([
   ipGate.name,
   'rateLimit',
@@ -65,8 +65,8 @@ const OF_SENDER: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What the other gates say of it. Its nonce is its own, so that neither the publisher's delivery nor a retry of it counts as a
- * repetition; the login vouches for its event id and its order key.
+ * Judges an edited delivery by all other gates. It gets its own nonce, so that the publisher's delivery and retries are
+ * not repetitions of it; the login vouches for its event id and its order key.
  */
 export async function judgeEdited(delivery: Delivery, trigger: PreparedTrigger) {
   const gates = trigger.gates.filter(({ name }) => !OF_SENDER.has(name));

@@ -1,7 +1,7 @@
-/** Header lines as a person edits them. */
+/** Headers as lines of text that a person edits. */
 export const headerLines = { write, read };
 
-/** Of the connection, the browser's own, or the login of the page: a dry run cannot or must not set them. */
+/** Headers of the connection, the browser or the page's login: a dry run cannot or must not set them. */
 const NOT_OURS =
   /^(accept-encoding|authorization|connection|content-length|cookie2?|date|dnt|expect|host|keep-alive|origin|referer|te|trailer|transfer-encoding|upgrade|via|proxy-.*|sec-.*)$/i;
 
@@ -12,7 +12,7 @@ function write(headers: Readonly<Record<string, string>>): string {
     .join('\n');
 }
 
-/** Throws an error that names the line that is not a header. A name that comes twice has both values, as servers read it. */
+/** Throws an error that quotes the first line that is not a header. Repeated names get both values, as on servers. */
 function read(text: string): Record<string, string> {
   const headers = new Map<string, [name: string, value: string]>();
   for (const line of text.split('\n')) {

@@ -13,27 +13,27 @@ export interface ReviewServices extends ReceiverServices {
   readonly settings: SignatureSettings;
 }
 
-/** A delivery as it once came, or why it cannot be had again. */
+/** A delivery as it once arrived, or why it cannot be restored. */
 type Restored =
   | {
       readonly delivery: Delivery;
-      /** Why its signature cannot be judged although all else can; null where it can. */
+      /** Why it cannot be judged by its signature although by all else; null if it can. */
       readonly unjudgeable: string | null;
     }
   | { readonly problem: string };
 
-/** The trigger that a stored delivery would go to now. */
+/** The trigger that a stored delivery would reach now. */
 export function triggerOf(record: DeliveryRecord, triggers: TriggerTable): PreparedTrigger | undefined {
   if (record.flowId !== null) {
     return triggers.list().find(({ trigger }) => sameTrigger(trigger, record));
   }
-  // A delivery that found no trigger may find one by now.
+  // A delivery that reached no trigger may reach one by now.
   return triggers.find(addressOf(record));
 }
 
 /**
- * Those that share its slug with the trigger now, where the delivery came to several; absent where it goes to one. A person
- * delivers again to whom the publisher would.
+ * If the delivery reached several triggers: those that share the trigger's slug now; else absent. A redelivery by a
+ * person reaches the same triggers as one by the publisher.
  */
 export function sharingOf(
   { shares, flowId }: DeliveryRecord,
@@ -56,7 +56,7 @@ function addressOf({ requestUrl }: DeliveryRecord): string {
   );
 }
 
-/** Whether the trigger is there and only this service cannot serve it. */
+/** Whether the trigger exists, but this service cannot serve it. */
 export function isUnserved(
   record: DeliveryRecord,
   { catalog, triggers }: Pick<ReviewServices, 'catalog' | 'triggers'>,
@@ -67,8 +67,8 @@ export function isUnserved(
 }
 
 /**
- * Headers as kept, exact bytes, the time at which it came: all that the gates judge by. `url` stands for that of a delivery
- * whose own was not kept.
+ * Restores everything that gates judge by: stored headers, exact bytes, time of arrival. `url` is used if the URL of
+ * the delivery was not kept.
  */
 export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: string): Restored {
   const { body, bodyBytes, requestUrl = url, bodyKey } = record;
@@ -94,7 +94,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: 
   const delivery = withContent(stored, trigger);
   const { names, isOpen } = trigger.headersRead;
   const missing = [...names].filter((name) => isNotKept(record.headers[name]));
-  // Their names are the sender's words, and this is advice: whoever reads no contents gets it too.
+  // Header names are the sender's words, and people who may not read contents see this text: give only their number.
   const others = Object.keys(record.headers).filter((name) => !names.has(name) && isNotKept(record.headers[name]));
   if (isOpen && others.length > 0)
     missing.push(others.length === 1 ? '1 other header' : `${others.length} other headers`);
@@ -102,7 +102,7 @@ export function restore(record: DeliveryRecord, trigger: PreparedTrigger, url?: 
   if (trigger.keepBody !== undefined) missing.push('the body');
   const nonceHeader = trigger.trigger.inputs.webhookNonceHeader?.trim().toLowerCase();
   if (nonceHeader !== undefined && missing.includes(nonceHeader)) {
-    // The mask in place of the value would be one nonce for all deliveries, known for none or for every one of them.
+    // With the mask in place of its value, all deliveries would have one nonce, known for none or for all of them.
     return { problem: `cannot be judged again: its nonce was in ${nonceHeader}, and credentials are never stored` };
   }
   if (missing.length === 0) return { delivery, unjudgeable: null };
@@ -114,7 +114,7 @@ function isNotKept(value: string | undefined): boolean {
   return value === REDACTED || value?.endsWith('…') === true;
 }
 
-/** What the trigger's own URL says of a masked query: the publisher was given it, and adds at most to its end. */
+/** Restores a masked query from the trigger's own URL: publishers got that URL and can only append to it. */
 function unmaskedUrl(requestUrl: string, { trigger: { inputs } }: PreparedTrigger): string {
   const configured = inputs.webhookPublicUrl?.split('#', 1)[0]?.split('?').slice(1).join('?') ?? '';
   const at = requestUrl.indexOf('?');
@@ -138,22 +138,22 @@ function pathOf(requestUrl: string): string {
   return /^[a-z]+:\/\/[^/?#]*(.*)$/i.exec(requestUrl)?.[1] ?? '';
 }
 
-/** A delivery judged by today's trigger, and what the pipeline would do with it. */
+/** A delivery judged by the current trigger, and what the pipeline would do with it. */
 interface CurrentJudgement {
   readonly trigger: PreparedTrigger;
   readonly judgement: Judgement;
   readonly refusal: Reason | null;
-  /** The run that used the nonce before. */
+  /** The run that already used the nonce. */
   readonly replayedRunId: string | undefined;
 }
 
-/** The trigger whose gates judge, and all that share its slug, if the delivery is for them too. */
+/** The trigger whose gates judge, and all that share its slug if the delivery is for these too. */
 interface Receiving {
   readonly trigger: PreparedTrigger;
   readonly sharing?: readonly PreparedTrigger[] | undefined;
 }
 
-/** What the pipeline would do with a delivery by today's trigger if its flow starts runs, without doing it. */
+/** What the pipeline would do with a delivery at the current trigger if its flow starts runs; does nothing itself. */
 export async function judgeByCurrentTrigger(
   delivery: Delivery,
   { trigger, sharing = [trigger] }: Receiving,
@@ -168,7 +168,7 @@ export async function judgeByCurrentTrigger(
   return { ...known, refusal: isRefused ? 'nonce_replayed' : null };
 }
 
-/** The same but for nonces: as if no other delivery had come. */
+/** The same without nonces: as if no other delivery had arrived. */
 export async function judgeByGates(
   delivery: Delivery,
   { gates, mode, documentIn }: Pick<PreparedTrigger, 'gates' | 'mode' | 'documentIn'>,
@@ -178,14 +178,14 @@ export async function judgeByGates(
   return { judgement, refusal: await unreadable(delivery, { documentIn }) };
 }
 
-/** Why its body cannot be read, whatever its gates say. */
+/** Why the body cannot be read, regardless of the gates. */
 async function unreadable(...arrived: Parameters<typeof readContent>): Promise<Reason | null> {
   const body = await readContent(...arrived);
   if ('reason' in body) return body.reason;
   return body.isMalformed() ? 'invalid_json' : null;
 }
 
-/** Looks in the log, because acceptance has forgotten a nonce of long ago. */
+/** Searches the log, because acceptance no longer knows old nonces. */
 async function findReplay(
   { receivedAt }: Delivery,
   { trigger: { flowId, triggerKey } }: PreparedTrigger,
@@ -193,7 +193,7 @@ async function findReplay(
 ): Promise<string | undefined> {
   const { nonce } = judgement.evidence;
   if (nonce === undefined) return undefined;
-  // Whatever was accepted earlier than that had expired when the delivery came.
+  // Anything accepted earlier had expired when the delivery arrived.
   const since = receivedAt - nonce.lifeMs;
   return services.store.of(reviewStore).findAcceptedNonce({ flowId, triggerKey, nonce: nonce.value, since });
 }

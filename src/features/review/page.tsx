@@ -72,7 +72,7 @@ function DeliveryTools({ delivery, refresh }: DeliveryToolsProps) {
   );
 }
 
-/** Only for a body that is stored completely as text: the dry run must use exactly what arrived. */
+/** Only for a body that is stored completely as text: the dry run must use exactly the bytes that arrived. */
 function DryRun({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   const { flowId, triggerKey, headers, body, bodyEncoding, bodyTruncated } = delivery;
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);

@@ -8,21 +8,21 @@ import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import type { ReviewServices } from './judge-again.ts';
 import { type DeliveryGroup, reviewStore } from './store.ts';
 
-/** Whether a trigger's publishers would notice the switch to Enforce. */
+/** Whether publishers of a trigger would notice the switch to Enforce. */
 export interface Readiness {
   readonly flowId: string;
   readonly flowName: string;
   readonly triggerKey: string;
   readonly mode: EnforcementMode;
-  /** When the first delivery came that was looked at, milliseconds; null where none came. */
+  /** Arrival of the first delivery examined, in milliseconds; null if there is none. */
   readonly watchedSince: number | null;
   readonly total: number;
   readonly clean: number;
-  /** What Enforce would have refused, or did. */
+  /** Deliveries that Enforce refused or would have refused. */
   readonly refused: number;
   readonly gates: readonly GateReadiness[];
   readonly safeToEnforce: boolean;
-  /** Why, in a sentence. */
+  /** The reason, in a sentence. */
   readonly reason: string;
 }
 
@@ -37,7 +37,7 @@ interface GateReadiness {
   }[];
 }
 
-/** What Enforce would have done since, trigger by trigger. */
+/** What Enforce would have done since then, for each trigger. */
 export async function readReadiness(
   { since, flowId }: { readonly since: number; readonly flowId: string | undefined },
   { store, triggers }: Pick<ReviewServices, 'store' | 'triggers'>,
@@ -59,11 +59,11 @@ const GATE_BY_EVENT: Readonly<Partial<Record<EventName, string>>> = {
   WebhookBodyRejected: 'bodySchema',
 };
 
-/** Under Enforce a delivery stops at the first failure; what later gates would have said is then not known. */
+/** Under Enforce, a delivery stops at the first failure, so the results of later gates are unknown. */
 function judgeReadiness(prepared: PreparedTrigger, groups: readonly DeliveryGroup[]): Readiness {
   const { trigger, mode } = prepared;
   const own = groups.filter((group) => sameTrigger(group, trigger));
-  // Reasons of the receive endpoint itself refuse in every mode: Enforce changes nothing about them.
+  // Reasons of the receive endpoint itself refuse in every mode, so Enforce does not change them.
   const failed = own.filter(({ violations }) => violations.some(isOfGate));
   const total = sum(own);
   const refused = sum(failed);
@@ -113,7 +113,7 @@ function gateReadiness(gate: string, { gates }: PreparedTrigger, failed: readonl
   };
 }
 
-/** The gate that gives the reason; one of the operator's own counts as the gate whose reason it gives. */
+/** The gate that gives a reason; an operator's gate counts as the built-in gate with the same reason. */
 function gateOf(reason: Reason): string | undefined {
   if (reason === 'unverified_rate_limited') return 'unverifiedRateLimit';
   const { event } = REASONS[reason];

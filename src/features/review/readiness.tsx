@@ -9,7 +9,7 @@ import { useQuery } from '../../dashboard/web/router.ts';
 import { words } from '../../dashboard/web/words.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 
-/** One trigger: the verdict, and what each of its gates refused or would have. */
+/** One trigger: whether it is safe to enforce, and what each of its gates refused or would have refused. */
 export function ReadinessPanel({
   readiness,
   title,
@@ -87,7 +87,7 @@ const WINDOWS = [
   { value: '720', text: '30 d' },
 ];
 
-/** Whether publishers would notice the switch to Enforce, trigger by trigger. */
+/** For each trigger, whether publishers would notice the switch to Enforce. */
 export function ReadinessPage() {
   const [query, changeQuery] = useQuery();
   const asked = query.get('hours');

@@ -31,7 +31,7 @@ interface RedeliverManyProps {
   readonly onClose: () => void;
 }
 
-/** Plans a redelivery of what the filter finds, and carries it out one by one: what is done stays done when it is stopped. */
+/** Plans a redelivery of the filtered deliveries and carries it out one by one; stopping keeps what is done. */
 export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
   const { flowId, reason: refusedFor } = filter;
   const plan = useAnswer(
@@ -71,7 +71,7 @@ export function RedeliverMany({ filter, flows, onClose }: RedeliverManyProps) {
   );
 }
 
-/** How many would be, or were, treated alike; each group with one to look at. */
+/** Groups deliveries with the same result and counts them; each group links to one example. */
 function Groups({ items }: { items: readonly DeliveryReviewAnswers['Redelivery'][] }) {
   const groups = new Map<string, DeliveryReviewAnswers['Redelivery'][]>();
   for (const item of items) {
@@ -176,7 +176,7 @@ interface RedeliverOneProps {
   readonly onClose: () => void;
 }
 
-/** Says what a redelivery would do, and does it when told to. */
+/** Shows what a redelivery would do, and does it on confirmation. */
 export function RedeliverOne({ delivery, onDone, onClose }: RedeliverOneProps) {
   const [isForced, setForced] = useState(false);
   const plan = useAnswer(() => planFor(delivery), [delivery.id]);
@@ -234,7 +234,7 @@ export function Force({ isForced, onChange }: { isForced: boolean; onChange: (is
   );
 }
 
-// A plan is made for a filter: the instant that it came in, and of those the one that is meant.
+// Plans are made for filters, so filter by the time of arrival, then pick the delivery.
 async function planFor({
   id,
   receivedAt,

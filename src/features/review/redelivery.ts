@@ -27,37 +27,37 @@ import {
 } from './judge-again.ts';
 import { reviewStore } from './store.ts';
 
-/** What became of a delivery that was judged again, or sent again with another body. */
+/** Result of judging a delivery again, or of sending it again with another body. */
 export interface Redelivery {
-  /** That delivery. */
+  /** The original delivery. */
   readonly redeliveredFrom: string;
   readonly outcome: 'accepted' | 'would be accepted' | 'accepted before' | 'filtered' | 'refused' | 'not possible';
   readonly reason: Reason | null;
   readonly message: string;
-  /** The delivery and the run that it became; null where it became none. */
+  /** The new delivery and its run; null if there is none. */
   readonly deliveryId: string | null;
   readonly runId: string | null;
 }
 
 interface RedeliveryOptions {
-  /** Accepts what the gates refuse, and says so in the record; never what was accepted before, nor what no run can read. */
+  /** Accepts what the gates refuse, and marks the record; never accepts repetitions or bodies that no run can read. */
   readonly isForced: boolean;
-  /** Says what would happen and does nothing. */
+  /** Only says what would happen. */
   readonly isPlan: boolean;
-  /** In place of the body that came; also of a delivery that has a run. */
+  /** Replaces the original body; also allowed for a delivery that has a run. */
   readonly edited?: EditedBody | undefined;
 }
 
 const FILTERED = 'the condition webhookWhen of its trigger is false for it, so no run starts';
 
-/** Reasons of gates: those that a person may overrule. */
+/** Reasons of gates that a person may overrule. */
 const OVERRULED: ReadonlySet<Reason> = new Set(
   REASON_CODES.filter((reason) => isOfGate(reason) && reason !== 'nonce_replayed'),
 );
 
 /**
- * Judges a refused or filtered delivery again, as of the time at which it came, by today's trigger, and accepts it if it passes; or
- * any delivery with another body. One delivery becomes one run more at most, however often and by how many it is asked for.
+ * Judges a refused or filtered delivery again with the current trigger, as of its arrival, and accepts it if it passes;
+ * or any delivery with an edited body. A delivery becomes at most one more run, however often and by whomever asked.
  */
 export async function redeliver(
   record: DeliveryRecord,
@@ -66,7 +66,7 @@ export async function redeliver(
 ): Promise<Redelivery> {
   const flows = new Set([record.flowId, ...(record.shares ?? []).map(({ flowId }) => flowId)]);
   for (let left = START_TRIES; left > 0; left -= 1) {
-    // Another replica may have deployed the flow, or another one that shares the slug.
+    // Another replica may have deployed the flow, or another flow that shares the slug.
     const slug = triggerOf(record, services.triggers())?.trigger.inputs.webhookSlug;
     await Promise.all([...flows, slug].map((name) => (name ? services.confirm?.(name) : undefined)));
     const redelivery = await judgeAndAccept(record, options, services);
@@ -76,7 +76,7 @@ export async function redeliver(
   throw new StoreUnavailableError(`the flow of the delivery ${record.id} kept changing while it was judged again`);
 }
 
-/** Undefined where a deploy came in between. */
+/** Undefined if a deploy came in between. */
 async function judgeAndAccept(
   record: DeliveryRecord,
   options: RedeliveryOptions,
@@ -84,7 +84,7 @@ async function judgeAndAccept(
 ): Promise<Redelivery | undefined> {
   const resultOf = resultsOf(record);
   const { edited } = options;
-  // Under a lenient mode a gate may have marked it, and it ran nevertheless.
+  // Under a lenient mode, a delivery that a gate marked may still have run.
   if (edited === undefined && record.runId !== null) {
     const message = 'the delivery was accepted when it arrived and has a run; re-run that run instead';
     return resultOf('not possible', { message, runId: record.runId });
@@ -98,7 +98,7 @@ async function judgeAndAccept(
   if (trigger === undefined) {
     return resultOf('refused', { reason: isUnserved(record, services) ? 'flow_unreadable' : 'unknown_flow' });
   }
-  // What came was judged, and is not judged again under another name.
+  // An unchanged body was judged already; calling it edited must not bypass that.
   if (edited !== undefined && record.body !== null && edited.bytes.equals(record.body)) {
     return resultOf('not possible', {
       message: 'the body is the one that came; redeliver it without, or re-run its run',
@@ -133,7 +133,7 @@ async function judgeAndAccept(
     return flow !== undefined && isOpen(each, flow.record);
   };
   const refusal = (sharing ?? [trigger]).some(isTaken) ? current.refusal : 'flow_disabled';
-  // What was a replay stays one, even when the record of the first has gone by now.
+  // A replay stays a replay, even if the record of the first delivery is gone by now.
   const isReplay =
     edited === undefined && (replayedRunId !== undefined || record.violations.includes('nonce_replayed'));
   if (isReplay && trigger.mode === 'Enforce') {
@@ -141,12 +141,12 @@ async function judgeAndAccept(
   }
   const isOverruled = options.isForced && refusal !== null && OVERRULED.has(refusal);
   if (refusal !== null && !isOverruled) {
-    // That a flow is closed has nothing to do with what the gates say.
+    // A closed flow has nothing to do with the results of the gates.
     const isClosed = refusal === 'flow_disabled';
     const message = isClosed ? undefined : (unjudgeable ?? current.judgement.detail ?? undefined);
     return resultOf('refused', { reason: refusal, message });
   }
-  // What force overrules must not hide what no force may: the body is read behind the gates.
+  // The body is read after the gates, so forcing a gate must not hide errors that cannot be forced.
   const body = await readContent(delivery, trigger);
   if ('reason' in body) return resultOf('refused', { reason: body.reason, message: body.message });
   if (body.isMalformed()) return resultOf('refused', { reason: 'invalid_json' });
@@ -180,7 +180,7 @@ async function accept(
     body: ArrivingBody;
     sharing: readonly PreparedTrigger[] | undefined;
     judgedBy: Reception['judgedBy'];
-    /** As the record says it. */
+    /** The text for the record. */
     how: string;
     isForced: boolean;
   },
@@ -233,7 +233,7 @@ async function accept(
   return resultOf('accepted', { reason: judgement.reason, message: detail, deliveryId, runId: result.runId });
 }
 
-/** What became of it at the trigger whose run the record has. */
+/** The outcome at the trigger whose run the record has. */
 async function acceptAtAll(...given: Parameters<typeof acceptShared>) {
   const result = await acceptShared(...given);
   if (result.kind === 'repeated') return { kind: 'duplicate', runId: result.runId } as const;

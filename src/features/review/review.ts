@@ -26,12 +26,12 @@ export function createReviewer(services: ReviewServices & DeliveryReading) {
   return {
     review: (record: DeliveryRecord) => reviewDelivery(record, services),
     findRepeated: (record: DeliveryRecord) => findRepeated(record, services),
-    /** The request as the delivery that it would be at the receive endpoint. */
+    /** Reads the request as the delivery that it would be at the receive endpoint. */
     read: (request: FastifyRequest, idOrSlug: string): Delivery => {
       const query = /\?.*$/.exec(request.raw.url ?? '')?.[0] ?? '';
       return toDelivery(request, services, { path: `/flows/api/webhook/${encodeURIComponent(idOrSlug)}${query}` });
     },
-    /** What would become of a delivery that came now. */
+    /** What would happen to a delivery that came now. */
     dryRun: (delivery: Delivery, idOrSlug: string) => dryRun(delivery, idOrSlug, services),
     redeliver: (record: DeliveryRecord, options: Parameters<typeof redeliver>[1]) =>
       redeliver(record, options, services),
@@ -39,23 +39,23 @@ export function createReviewer(services: ReviewServices & DeliveryReading) {
   };
 }
 
-/** What became of a stored delivery and what would help, by the trigger in force. */
+/** How the gates judged a stored delivery, with advice based on the trigger in force. */
 export interface DeliveryReview extends Advice {
   readonly gateResults: readonly ConfiguredResult[];
 }
 
-/** What would become of a delivery; nothing was created or used up. */
+/** What would happen to a delivery; nothing was created or used up. */
 export interface DryRun extends DeliveryReview {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly mode: EnforcementMode;
-  /** What would be answered. */
+  /** Status of the answer that would be sent. */
   readonly statusCode: number;
   readonly reason: Reason | null;
   readonly violations: readonly Reason[];
 }
 
-/** What the gates said of a stored delivery. Hints come from its bytes and the trigger in force, which may say more than was known. */
+/** The gates' results for a stored delivery. Hints use its bytes and the trigger in force, so they may know more. */
 async function reviewDelivery(record: DeliveryRecord, services: ReviewServices): Promise<DeliveryReview> {
   const trigger = triggerOf(record, services.triggers());
   const gateResults = withConfiguration(allResults(record), trigger?.trigger.inputs);
@@ -72,7 +72,7 @@ async function reviewDelivery(record: DeliveryRecord, services: ReviewServices):
   if (unjudgeable !== null) return { gateResults, hints: [hintOf(unjudgeable)], signature: null };
   const judgement = await dryRunGates(trigger.gates, delivery, trigger.mode);
   const advice = adviseOn(delivery, judgement, { trigger, settings: services.settings });
-  // It was found when the delivery came; what is stored of it is no longer decoded.
+  // Found when the delivery arrived; its stored form is no longer decoded.
   const found = record.detail?.endsWith(SIGNED_BEFORE) === true ? [SIGNED_BEFORE] : [];
   return { gateResults, ...advice, hints: [...found, ...advice.hints] };
 }
@@ -85,12 +85,12 @@ const REPETITION =
 
 const hintOf = (problem: string) => `The delivery ${problem}.`;
 
-/** Acknowledged, or a late original: someone with a captured delivery may send it for ever, and must not fill the disk with it. */
+/** Acknowledged, or a late original. A captured delivery can be sent forever, and must not fill the disk. */
 function isRepetition({ body, mode, violations, outcome }: DeliveryRecord): boolean {
   return body === null && mode === 'Enforce' && (outcome ?? null) !== null && violations.includes('nonce_replayed');
 }
 
-/** Judges a delivery as if it came now. Undefined where nothing answers to the address. */
+/** Judges a delivery as if it came now. Undefined if no trigger has the address. */
 async function dryRun(sent: Delivery, idOrSlug: string, services: ReviewServices): Promise<DryRun | undefined> {
   const sharing = services.triggers().findAll(idOrSlug);
   const [trigger] = sharing;
@@ -125,7 +125,7 @@ async function dryRun(sent: Delivery, idOrSlug: string, services: ReviewServices
   };
 }
 
-/** The first delivery that was accepted with the nonce of a repetition; null where this is none, or no record is left. */
+/** The first accepted delivery with the nonce of a repetition; null if this is not one, or no record is left. */
 async function findRepeated(
   { id, flowId, triggerKey, receivedAt, violations, gateResults = [] }: DeliveryRecord,
   { store }: Pick<ReviewServices, 'store'>,
@@ -140,13 +140,13 @@ async function findRepeated(
   return deliveryId === id ? null : { runId, deliveryId };
 }
 
-/** A gate's result, and what the trigger in force configures for the gate. */
+/** A gate's result, with the gate's configuration in the trigger in force. */
 interface ConfiguredResult extends GateResult {
-  /** Fields of the trigger; global defaults stand in for those that are absent. Null for what no field configures. */
+  /** Fields of the trigger; absent fields use global defaults. Null for gates that no field configures. */
   readonly configured: JsonObject | null;
 }
 
-// Keys are in no list, and neither is the public URL, whose query may hold a secret.
+// Lists omit keys, and the public URL, because its query may contain a secret.
 const FIELDS = {
   ip: ['webhookIpAllowList', 'webhookIpDenyList', 'webhookIpAllowListPreset', 'webhookIpAllowListPresets'],
   unverifiedRateLimit: ['webhookRateLimitUnverifiedPermitsPerSecond', 'webhookRateLimitUnverifiedBurstSize'],
@@ -170,7 +170,7 @@ const FIELDS = {
   ],
 } as const satisfies Readonly<Record<string, readonly (keyof WebhookInputs)[]>>;
 
-/** A field of a trigger that is shown next to what its gate found. */
+/** A field of a trigger that is shown next to the result of its gate. */
 export type ConfiguredField = (typeof FIELDS)[keyof typeof FIELDS][number];
 
 const isConfigurable = (gate: string): gate is keyof typeof FIELDS => Object.hasOwn(FIELDS, gate);
@@ -190,15 +190,15 @@ function pick(inputs: WebhookInputs, fields: readonly ConfiguredField[]): JsonOb
   return Object.fromEntries(set);
 }
 
-/** What a person sees in addition to the verdicts. */
+/** What a person sees in addition to the gates' results. */
 interface Advice {
-  /** Sentences, each of which says what would help. */
+  /** Sentences that each say what would help. */
   readonly hints: readonly string[];
-  /** What the signature is made over, and with which keys it was compared; null where there is no spec to say. */
+  /** What the signature covers, and the keys that it was compared with; null if no spec says this. */
   readonly signature: JsonObject | null;
 }
 
-/** Tries the known mistakes on a delivery that was just judged by every gate. */
+/** Tries known mistakes on a delivery that every gate has just judged. */
 function adviseOn(
   delivery: Delivery,
   judgement: Judgement,
@@ -228,14 +228,14 @@ function adviseOn(
   };
 }
 
-/** What the signatures of a trigger are compared with; null where none are, or by code of the operator's. */
+/** What a trigger's signatures are compared with; null if with nothing, or by operator code. */
 function comparisonOf(trigger: PreparedTrigger | undefined, { schemes }: SignatureSettings): JsonObject | null {
   if (trigger === undefined) return null;
   const scheme = resolveScheme(schemes, trigger.trigger.inputs, trigger.keys);
   return scheme?.kind === 'spec' ? { scheme: scheme.spec.name, keys: fingerprintsOf(trigger) } : null;
 }
 
-/** Each key in the form of the scheme that it belongs to: the previous one may be a token where the current one is none. */
+/** Each key in the form of its own scheme: the previous key may be a token although the current one is not. */
 function fingerprintsOf({ namedKey, trigger }: PreparedTrigger): JsonObject {
   const shown = (role: KeyRole, other?: number) => {
     const key = namedKey(role, other);

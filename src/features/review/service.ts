@@ -24,7 +24,7 @@ import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
 import { reviewStore } from './store.ts';
 
-/** Queries about deliveries, and actions on refused ones, by what is in force. */
+/** Queries about deliveries and actions on refused ones, with the configuration in force. */
 export const reviewerOf = ({ receiver, extensions }: DashboardServices) =>
   createReviewer({ ...receiver, settings: extensions.gates.settings });
 
@@ -117,11 +117,11 @@ const readinessSchema = z
   })
   .meta({ id: 'Readiness' });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface DeliveryReviewAnswers {
-  /** The names in `configured`. */
+  /** Names in `configured`. */
   readonly ConfiguredField: ConfiguredField;
-  /** The names of `layout` in `signature`. */
+  /** Names of `layout` in `signature`. */
   readonly Layout: SignedPayloadStrategy;
   readonly DeliveryDetail: z.output<typeof deliveryDetailSchema>;
   readonly DryRun: z.output<typeof dryRunSchema>;
@@ -142,7 +142,7 @@ const oneBody = COMMAND.extend({
   bodyEncoding: z.enum(['utf8', 'base64']).optional().describe('How `body` is written; `utf8` by default.'),
 });
 
-/** Beside the body a command has a few fields, and JSON writes a quotation mark in two characters. */
+/** Besides the body, a command has a few fields, and JSON needs two characters for a quotation mark. */
 const editedLimit = ({ settings }: DashboardServices) => 2 * settings.maxBodyBytes + 65_536;
 
 function editedBody(request: FastifyRequest, { body, bodyEncoding }: z.output<typeof oneBody>) {
@@ -169,7 +169,7 @@ const manyBody = z
   })
   .refine(...IN_ORDER);
 
-/** Single deliveries in full; dry runs and redelivery. */
+/** Routes for single deliveries in full, dry runs and redelivery. */
 const deliveryReviewRoutes: ApiRoutes = (app, services) => {
   const { store, clock } = services;
   const reviewer = reviewerOf(services);
@@ -214,7 +214,7 @@ const deliveryReviewRoutes: ApiRoutes = (app, services) => {
     async ({ params }, reply) => {
       const { body } = await findDelivery(params.deliveryId, services);
       if (body === null) throw new HttpError(404, `No body of the delivery ${params.deliveryId} is stored`);
-      // Never as the type that its sender gave it: a browser must not show it as a page.
+      // Never sent as the type that its sender gave: a browser must not show it as a page.
       return reply.type('application/octet-stream').send(Buffer.from(body) as never);
     },
   );
@@ -335,7 +335,7 @@ const addRedelivery: ApiRoutes = (app, services) => {
       const isOfPlan = !plan && token !== undefined;
       const items = [];
       for (const id of isOfPlan ? (await plans.open(token, filter, asked)).ids : await found()) {
-        // Read one by one, because a list has only the beginning of each body.
+        // Loaded one by one, because a list has only the beginning of each body.
         const record = await store.findDelivery(id);
         if (record !== undefined && seesAll(sight, record))
           items.push(await reviewer.redeliver(record, { isForced: false, isPlan: plan }));
@@ -355,11 +355,11 @@ async function findDelivery(deliveryId: string, { store }: DashboardServices) {
   return record;
 }
 
-/** Whether somebody sees every flow that a delivery is of. */
+/** Whether the caller may see every flow that the delivery belongs to. */
 const seesAll = (sight: Sight | undefined, record: DeliveryRecord) =>
   flowsOfDelivery(record).every((flowId) => sees(sight, flowId));
 
-/** What force could do is possible; whether it should is for a person to say. */
+/** Counts as possible if force would work; whether to use force is for a person to decide. */
 async function planOf(record: DeliveryRecord, services: DashboardServices) {
   const reviewer = reviewerOf(services);
   if (record.runId !== null || (record.statusCode < 400 && record.outcome !== 'filtered')) return null;
@@ -408,7 +408,7 @@ function readinessView(readiness: Readiness): z.output<typeof readinessSchema> {
   };
 }
 
-/** Newest deliveries of a flow among which one of the trigger is looked for. */
+/** Number of a flow's newest deliveries that are searched for one of the trigger. */
 const LOOKED_AT = 20;
 
 interface LastMistake {
@@ -416,10 +416,10 @@ interface LastMistake {
   readonly hints: readonly string[];
 }
 
-/** What was found in the newest delivery of each trigger: it is looked for again where another one came. */
+/** Hints for the newest delivery of each trigger; searched again when a newer one has come. */
 const lastMistakesOf = oncePer((_: DashboardServices) => new Map<string, LastMistake>());
 
-/** What one known mistake would explain of the newest that was refused; the review of one delivery says it itself. */
+/** A known mistake that would explain the newest refused delivery; a single delivery's review shows its own. */
 async function mistakesIn(
   { id, flowId, triggerKey, reason }: Parameters<NonNullable<ServicePart['causes']>>[0],
   services: DashboardServices,

@@ -11,7 +11,7 @@ import type { SignatureSpec } from '../../webhooks/schemes/spec.ts';
 import { decodeExactly, NODE_ENCODINGS, parseJson } from '../../webhooks/schemes/values.ts';
 import { extract, payloadInput, verifyWithSpec } from '../../webhooks/schemes/verify.ts';
 
-/** A delivery whose signature did not verify, and what it was verified with. */
+/** A delivery whose signature did not verify, and what was used to verify it. */
 interface SignatureQuestion {
   readonly spec: SignatureSpec;
   /** As configured. */
@@ -22,12 +22,12 @@ interface SignatureQuestion {
 
 const ENCODINGS = ['hexLower', 'base64', 'base64Url'] as const satisfies readonly SignatureEncoding[];
 
-// Some forty digests are tried in one go; of a larger body they would hold up everything else.
+// About forty digests are computed at once; with a larger body this would hold up everything else.
 const MAX_BODY_BYTES = 1_048_576;
 
 /**
- * What one known mistake would explain the failure: each hint says what matches, the likely cause and what to do. For
- * the operator's eyes alone, and it names no key and no digest.
+ * Finds single known mistakes that would explain the failure: each hint says what matches, the likely cause and what to
+ * do. For operators only; contains no key and no digest.
  */
 export function findMistakes(question: SignatureQuestion): string[] {
   if (question.delivery.body.byteLength > MAX_BODY_BYTES) return ['The body is too large to look for known mistakes.'];
@@ -42,7 +42,7 @@ export function findMistakes(question: SignatureQuestion): string[] {
   ];
 }
 
-/** What the signature is made over and where it is, without any key. */
+/** What the signature covers and where it is, without any key. */
 export function describeSignature({ spec, delivery, publicUrl }: Omit<SignatureQuestion, 'keys'>): JsonObject {
   const extraction = extract(spec, delivery);
   const { signature } = extraction;
@@ -130,7 +130,7 @@ function otherScheme(question: SignatureQuestion): string[] {
     .map(({ name }) => name);
   const [name, ...others] = found;
   if (name === undefined) return [];
-  // Many publishers sign alike: only who configures the trigger knows which of them sends.
+  // Many publishers sign alike; only the trigger's author knows which of them sends.
   const alike = others.length === 0 ? '' : `, or to the one of your publisher: ${others.join(', ')} sign alike`;
   return [
     `The signature matches the scheme ${name}, but the trigger names another one. Set webhookSignatureScheme to "${name}"${alike}.`,
@@ -148,7 +148,7 @@ function verifiesWith({ spec, delivery, publicUrl }: Omit<SignatureQuestion, 'ke
   try {
     return verifyWithSpec(spec, { current: key, previous: undefined }, { delivery, publicUrl }).isVerified;
   } catch {
-    // A payload builder of the operator's could not build these bytes: then they are not what was signed.
+    // If an operator's payload builder cannot build these bytes, they are not the signed ones.
     return false;
   }
 }
@@ -157,7 +157,7 @@ function readKey(spec: SignatureSpec, text: string): SchemeKey | undefined {
   try {
     return readVerificationKey(spec, text, 'key');
   } catch {
-    // A key that the scheme cannot read verifies nothing.
+    // A key that the scheme cannot read cannot verify anything.
     return undefined;
   }
 }
@@ -165,14 +165,14 @@ function readKey(spec: SignatureSpec, text: string): SchemeKey | undefined {
 /** How something may have been changed, in words, and the result. */
 type Variant<Value> = readonly [how: string, value: Value];
 
-/** Behind what would match: who does it, and what to do. */
+/** Completes a hint: who changes the body, and what to do. */
 const onItsWay = (what: string) =>
   `: something between the publisher and Sluice ${what}. It must forward the body unchanged.`;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** What the body may have been before something on its way changed it. */
+/** What the body may have been before something on the way changed it. */
 function bodyVariants(body: Buffer): Variant<Buffer>[] {
-  // latin1: each byte is one character, so that nothing else is changed.
+  // latin1 maps each byte to one character, so nothing else changes.
   const text = body.toString('latin1');
   const texts: Variant<string>[] = [
     [`without the trailing newline${onItsWay('adds it')}`, text.replace(/\r?\n$/, '')],
@@ -211,7 +211,7 @@ function reserialised(body: Buffer): Variant<Buffer>[] {
   return texts.map(([how, text]) => [`the body ${how}${onItsWay('re-serialises the JSON')}`, Buffer.from(text)]);
 }
 
-/** As Python writes JSON. */
+/** Formats JSON as Python does. */
 function spaced(json: Json): string {
   if (Array.isArray(json)) return `[${json.map(spaced).join(', ')}]`;
   if (json === null || typeof json !== 'object') return JSON.stringify(json);
@@ -235,9 +235,9 @@ function escaped(text: string): string {
 const OTHER_KEY_FORM =
   'the publisher reads it in a different format than the scheme does. Check that the trigger names the scheme of this publisher.';
 
-/** How else the text of a key may have been meant. */
+/** Other ways in which the text of a key may have been meant. */
 function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<SchemeKey>[] {
-  // No one encodes user and password in another way than HTTP says.
+  // User and password are always encoded as HTTP says.
   if (text === undefined || spec.isUserAndPassword === true) return [];
   const bare = text.trim();
   const withoutPrefix = bare.replace(/^(?:v1,)?whsec_/, '');
@@ -258,12 +258,12 @@ function keyVariants(spec: SignatureSpec, text: string | undefined): Variant<Sch
   return distinct(variants, asConfigured).map(([how, bytes]) => [how, { kind, key: createSecretKey(bytes) }]);
 }
 
-/** Empty where the text is not in that encoding. */
+/** Empty if the text is not in that encoding. */
 function decoded(text: string, encoding: 'base64' | 'base64url' | 'hex'): Buffer {
   return decodeExactly(text, encoding) ?? Buffer.alloc(0);
 }
 
-/** What else the publisher may call the URL. */
+/** Other URLs that the publisher may have called. */
 function urlVariants(url: string): Variant<string>[] {
   const [, protocol = '', authority = '', path = '', query = ''] =
     /^(https?):\/\/([^/?#]*)([^?#]*)(.*)$/.exec(url) ?? [];
@@ -286,7 +286,7 @@ function firstIndex(variants: readonly Variant<string>[], wanted: string): numbe
   return variants.findIndex(([, variant]) => variant === wanted);
 }
 
-/** Each result once, without the one that was tried already and without empty ones, which are never meant. */
+/** Each result once, without the one already tried and without empty ones, which are never meant. */
 function distinct(variants: readonly Variant<Buffer>[], tried: Buffer): Variant<Buffer>[] {
   const seen = new Set([tried.toString('latin1')]);
   return variants.filter(([how, bytes]) => {

@@ -27,7 +27,7 @@ interface NonceSearch {
   readonly since: number;
 }
 
-/** Records that name the nonce somewhere are read a few at a time: nearly always the first is the one. */
+/** Records that contain the nonce anywhere are read a few at a time; nearly always the first is the right one. */
 const READ_RECORDS = 20;
 
 function* summariseDeliveries(
@@ -35,8 +35,7 @@ function* summariseDeliveries(
   { since, flowId }: { since: number; flowId?: string | undefined },
 ): Decision<DeliveryGroup[]> {
   const rows = yield* port.all<Omit<DeliveryGroup, 'violations'> & { violations: string }>(
-    // PostgreSQL compares UUIDs, but has no least one of a group. Counts outlive records: a deleted record cannot serve
-    // as the example.
+    // PostgreSQL compares UUIDs but has no min() for them. Counts outlive records, and a deleted record is no example.
     sql`
       SELECT g.flow_id AS "flowId", g.trigger_key AS "triggerKey", g.mode, g.violations, g.count,
         g.first_at AS "firstAt", coalesce(d.id, g.last_id) AS "firstId", g.last_id AS "lastId"
@@ -59,7 +58,7 @@ export const reviewStore = storePart({
     /** The accepted delivery that repeats this refused one. */
     findRedelivery: {
       access: 'log',
-      /** PostgreSQL has a table of them, so that of two replicas one wins. */
+      /** PostgreSQL has a table of redeliveries, so that only one of two replicas wins. */
       *decide(port: Port, deliveryId: string): Decision<{ deliveryId: string; runId: string } | undefined> {
         return yield* port.get<{ deliveryId: string; runId: string }>(sql`
         SELECT delivery_id AS "deliveryId", run_id AS "runId"
@@ -68,8 +67,8 @@ export const reviewStore = storePart({
       },
     },
     /**
-     * The run of an accepted delivery received since then with this nonce, expired or not. It searches the log, so it is
-     * for a person who asks, not for each delivery.
+     * The run of an accepted delivery received since then with this nonce, expired or not. Searches the log, so use it
+     * for people's questions, not for each delivery.
      */
     findAcceptedNonce: {
       access: 'log',
@@ -78,7 +77,7 @@ export const reviewStore = storePart({
         for (const key of keys) {
           const until = key.reusedAt ?? Number.MAX_SAFE_INTEGER;
           for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
-            // Parsed here: PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
+            // Parsed here, because PostgreSQL's JSON functions refuse an escaped NUL anywhere in a text.
             const rows = yield* port.all<{ id: string; runId: string; gateResults: string }>(sql`
             SELECT id, run_id AS "runId", gate_results AS "gateResults" FROM sluice.deliveries
             WHERE flow_id = ${key.flowId} AND trigger_key = ${key.triggerKey} AND received_at >= ${since}
@@ -98,8 +97,8 @@ export const reviewStore = storePart({
       },
     },
     /**
-     * Deliveries received since then, from the beginning of that hour, by trigger and violations. Redeliveries do not
-     * count; deliveries whose records are deleted do.
+     * Counts deliveries received since then, from the start of that hour, by trigger and violations. Omits
+     * redeliveries; includes deliveries whose records are deleted.
      */
     summariseDeliveries: { access: 'log', decide: summariseDeliveries },
   },
