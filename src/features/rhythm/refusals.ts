@@ -2,16 +2,16 @@ import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
 import type { RefusalHour } from './store.ts';
 
-/** Refusals of a trigger that had none for long. */
+/** Refusals of a trigger that had none for a long time. */
 export interface RefusalsBegan {
-  /** The first hour of them. */
+  /** Start of the first hour with refusals. */
   readonly since: number;
   readonly count: number;
-  /** The most frequent one. */
+  /** The most frequent reason. */
   readonly reason: Reason;
 }
 
-/** The attention list has items of their own for these, or they say nothing of the trigger. */
+/** These have their own items in the attention list, or say nothing about the trigger. */
 const TOLD_ELSEWHERE: ReadonlySet<string> = new Set<Reason>([
   'flow_disabled',
   'flow_unreadable',
@@ -24,22 +24,22 @@ export const isCountedRefusal = (reason: string | null): reason is Reason =>
 
 export const LEAST_REFUSALS = 3;
 
-/** Without a refusal and with deliveries on several days: long enough to tell a change from a rough start. */
+/** No refusals, and deliveries on several days: long enough to tell a change from a rough start. */
 const CALM_HOURS = 7 * 24;
 const LEAST_CALM_DAYS = 3;
-/** After that it is no news. */
+/** Older refusals are no longer news. */
 const NEWS_HOURS = 24;
-/** How far back one has to look. */
+/** How far back hours must be read. */
 export const REFUSALS_LOOK_BACK_HOURS = CALM_HOURS + NEWS_HOURS;
 
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 
-/** Refusals that began within a day, from the third on; over once a later hour has accepted deliveries alone. */
+/** Refusals that began within a day, at least three; over once a later full hour only has accepted deliveries. */
 export function findRefusalsBegan(hours: readonly RefusalHour[], now: number): RefusalsBegan | undefined {
   const refused = hours
     .filter(({ reason }) => isCountedRefusal(reason))
     .toSorted((one, other) => one.hour - other.hour);
-  // The last one that came after a long calm.
+  // The start of the latest refusals that followed a long calm.
   const start = refused.findLast(
     ({ hour }, n) => hour - (refused[n - 1]?.hour ?? Number.NEGATIVE_INFINITY) > CALM_HOURS,
   )?.hour;

@@ -27,17 +27,17 @@ import {
 } from './rhythm.ts';
 import { type ArrivalHour, type Arrivals, rhythmStore } from './store.ts';
 
-/** What the watch found of one trigger. */
+/** A finding about one trigger. */
 export type RhythmFinding =
   | {
       readonly kind: 'trigger_silent';
       /** When the last delivery came; null if none ever did. */
       readonly lastAt: number | null;
-      /** From when on none came, as far as this trigger was open and the service ran. */
+      /** Start of the silence; counts only time in which the trigger was open and the service ran. */
       readonly from: number;
-      /** The interval that its manifest names; null where the rhythm was learned. */
+      /** The interval given by the manifest; null if the rhythm was learned. */
       readonly everyMs: number | null;
-      /** Null for all deliveries. */
+      /** Null if it concerns all deliveries. */
       readonly event: string | null;
     }
   | ({ readonly kind: 'refusals_began' } & RefusalsBegan)
@@ -51,40 +51,40 @@ interface WatchServices {
   readonly logger: Logger;
 }
 
-/** What is kept of one trigger from one look to the next. */
+/** State of one trigger, kept between looks. */
 interface TriggerState {
-  /** When it was first looked at. */
+  /** Time of the first look. */
   readonly since: number;
-  /** When it took no deliveries on purpose; `to` is null while it does not. */
+  /** When it took no deliveries on purpose; `to` is null while this lasts. */
   readonly closed: readonly { readonly from: number; readonly to: number | null }[];
-  /** When each kind of event came last. */
+  /** Last arrival of each kind of event. */
   readonly events: Readonly<Record<string, number>>;
-  /** From when on all events were counted. */
+  /** Since when all events have been counted. */
   readonly eventsSince: number;
 }
 
-/** Kinds of events that are told apart; a sender that names more has the first ones watched. */
+/** Number of event kinds watched; if a sender names more, only the first ones are. */
 const MOST_EVENTS = 32;
 const MOST_CLOSED = 50;
-/** 90 bytes each: some 45 MB in all. Beyond it the oldest hours go first. */
+/** 90 bytes each, about 45 MB in total. Beyond this, the oldest hours are deleted first. */
 const MOST_ROWS = 500_000;
 const ROWS_A_CHUNK = 200;
-/** A restart that takes longer may have cost deliveries. The ledger is stored once a minute. */
+/** A longer restart may have cost deliveries. The ledger is stored once a minute. */
 const DOWN_MS = 3 * MINUTE_MS;
-/** What another process stamps may be a little ahead of this clock. */
+/** Timestamps of another process may be slightly ahead of this clock. */
 const AHEAD_MS = MINUTE_MS;
 /** Shorter silences are never judged. */
 const LEARNED_AFTER_MS = 10 * MINUTE_MS;
 
-/** What was learned in this process; it is learned again from what is stored. */
+/** What this process has learned; after a restart, learned again from stored hours. */
 interface Learned {
   readonly rhythms: Map<string, { readonly until: number; readonly rhythm: Rhythm | undefined }>;
   volume?: { readonly hour: number; readonly found: VolumeBreak | undefined };
 }
 
 /**
- * Looks once a minute at what came to each trigger, after the fact: acceptance knows nothing of it. Of several processes on one
- * store each look is counted once.
+ * Looks at the arrivals of each trigger once a minute, afterwards: acceptance knows nothing of it. If several processes
+ * share a store, only one of them counts.
  */
 export function createRhythmWatch(services: WatchServices): Sweeper {
   const { store, triggers, clock, logger } = services;
@@ -113,7 +113,7 @@ export function createRhythmWatch(services: WatchServices): Sweeper {
 
 const nameOf = ({ trigger }: PreparedTrigger) => triggerMapKey(trigger);
 
-/** The ledger stands still while no process has the store, so that the clock gets ahead of it by as much. */
+/** The ledger stops while no process has the store, so the clock gets ahead of it by the length of the downtime. */
 async function noteDowntimes({ store, clock }: WatchServices): Promise<Span[]> {
   const now = clock.now();
   const offsetMs = now - clock.ledger();
@@ -122,14 +122,14 @@ async function noteDowntimes({ store, clock }: WatchServices): Promise<Span[]> {
   const note = (startedAt: number) =>
     store.of(rhythmStore).noteDowntime({ startedAt, endedAt: now, offsetMs, keptSince: now - KEPT_DAYS * DAY_MS });
   const spans = known.map(({ startedAt, endedAt }) => ({ from: startedAt, to: endedAt }));
-  // A clock that was set back tells of no downtime, and nothing more by the former offset.
+  // A clock that was set back says nothing about downtimes, so start again from its new offset.
   if (known.length === 0 || aheadMs < -DOWN_MS) await note(now);
   if (aheadMs <= DOWN_MS) return spans;
   await note(now - aheadMs);
   return [...spans, { from: now - aheadMs, to: now }];
 }
 
-/** Those that refused enough of late to be looked at. */
+/** Triggers with enough recent refusals to be examined. */
 async function refusedTriggers({ store, clock }: WatchServices): Promise<ReadonlySet<string>> {
   const since = clock.now() - DAY_MS;
   const counts = new Map<string, number>();
@@ -159,7 +159,7 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
   const now = clock.now();
   const isFirst = stored.version === 0;
   const { state: before, lastAt: lastBefore } = readState(stored.state, now);
-  // After the clock was set back, those that came before count as seen only up to now.
+  // If the clock was set back, count as if only deliveries up to now had been seen.
   const after = stored.lastId < firstIdAt(now + AHEAD_MS) ? stored.lastId : firstIdAt(now);
   const byEvent = prepared.searchKeys?.event !== undefined && !isFirst;
   const arrivals = await store
@@ -173,7 +173,7 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
   const isWatched = flow !== undefined && isOpen(prepared, flow.record) && prepared.mode !== 'Off';
   const state = nextState(before, { now, isOpen: isWatched, arrivals });
   const unwatched = unwatchedOf(state, look.downtimes);
-  // What came before the first look is only known to have come.
+  // Arrivals before the first look are not counted by hour.
   const hours = isFirst ? [] : withGaps(arrivals.hours, { before, state, lastBefore, unwatched });
   const judge = { prepared, now, state, lastAt, unwatched, newHours: hours };
   const found = isWatched ? await findingsOf(judge, look, services) : [];
@@ -182,7 +182,7 @@ async function lookAt(prepared: PreparedTrigger, look: Look, services: WatchServ
   const isSame =
     hours.length === 0 && seenTo === stored.lastId && JSON.stringify(written) === JSON.stringify(stored.state);
   if (isSame && !isFirst) return;
-  // Whoever was first has counted them.
+  // If another process was first, it has counted them, and this does nothing.
   await store.of(rhythmStore).commitRhythm({
     ...own,
     version: stored.version,
@@ -236,12 +236,12 @@ function unwatchedOf({ closed }: TriggerState, downtimes: readonly Span[]): Span
   return [...downtimes, ...own].sort((one, other) => one.from - other.from);
 }
 
-/** A sender may name an event as it likes. */
+/** An own property, because senders can give an event any name. */
 function lastOf({ events }: TriggerState, event: string): number | null {
   return Object.hasOwn(events, event) ? (events[event] ?? null) : null;
 }
 
-/** Hours of known events, with the gap to what was counted of the same hour before. */
+/** Hours of known events; gaps include the time since deliveries counted earlier in the same hour. */
 function withGaps(
   hours: readonly ArrivalHour[],
   {
@@ -267,11 +267,11 @@ interface Judged {
   readonly state: TriggerState;
   readonly lastAt: number | null;
   readonly unwatched: readonly Span[];
-  /** Not stored yet. */
+  /** Hours that are not stored yet. */
   readonly newHours: readonly ArrivalHour[];
 }
 
-/** Hours of a trigger by event, '' for all, read when a silence or an hour is to be judged. */
+/** Hours of a trigger by event ('' for all), read only when a silence or an hour must be judged. */
 type Histories = () => Promise<ReadonlyMap<string, readonly ArrivalHour[]>>;
 
 async function findingsOf(judged: Judged, look: Look, services: WatchServices): Promise<RhythmFinding[]> {
@@ -293,7 +293,7 @@ async function findingsOf(judged: Judged, look: Look, services: WatchServices): 
   return [...events, ...(found === undefined ? [] : [{ kind: 'volume_broken' as const, ...found }]), ...refusals];
 }
 
-/** What the manifest says of silences: an interval, none at all, or that it is to be learned. */
+/** What the manifest says about silences: an interval, `off`, or nothing, so that it is learned. */
 function expectedEvery({ trigger }: PreparedTrigger): number | 'off' | undefined {
   const written = trigger.inputs.webhookExpectEvery;
   if (written === undefined) return undefined;
@@ -307,7 +307,7 @@ async function historiesOf({ prepared: { trigger }, newHours }: Judged, { store 
     const key = keyOf(hour.event);
     histories.set(key, [...(histories.get(key) ?? []), hour]);
   }
-  // Of an hour that is stored already, what is new makes no difference to what was usual.
+  // For an hour that is already stored, the new part does not change what is usual.
   for (const hour of newHours) {
     const own = histories.get(keyOf(hour.event)) ?? [];
     if (!own.some((each) => each.hour === hour.hour)) histories.set(keyOf(hour.event), [...own, hour]);
@@ -317,7 +317,7 @@ async function historiesOf({ prepared: { trigger }, newHours }: Judged, { store 
 
 const keyOf = (event: string | null) => (event === null ? '' : `=${event}`);
 
-/** From the last delivery on, or from when the trigger was open and watched again. */
+/** Start of the silence: the last delivery, or when the trigger was last open and watched again. */
 function silentFrom({ unwatched, state, now }: Judged, lastAt: number | null): number {
   const ends = unwatched.filter(({ from }) => from <= now).map(({ to }) => Math.min(to, now));
   return Math.max(lastAt ?? state.since, ...ends);
@@ -341,7 +341,7 @@ async function silenceOf(
   return silence;
 }
 
-/** The kinds of events that are missing while others come. */
+/** Kinds of events that are missing while others arrive. */
 async function silentEvents(judged: Judged, judging: Judging): Promise<RhythmFinding[]> {
   const { state } = judged;
   const silent: RhythmFinding[] = [];
@@ -377,7 +377,7 @@ async function isUnusual(
   return known.rhythm !== undefined && isSilent(known.rhythm, { from, to: now });
 }
 
-/** Learned from what came before the hours that are judged. */
+/** Learns only from hours before those that are judged. */
 async function volumeOf({ now, state, unwatched }: Judged, histories: Histories): Promise<VolumeBreak | undefined> {
   const hours = (await histories()).get('') ?? [];
   const history = { hours, since: state.since, unwatched };

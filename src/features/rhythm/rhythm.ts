@@ -1,89 +1,89 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { ArrivalHour } from './store.ts';
 
-/** From one instant to another, in milliseconds since the Unix epoch. */
+/** A span of time, in milliseconds since the Unix epoch. */
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** What is known of a trigger, or of one kind of its events. */
+/** Arrivals of a trigger, or of one kind of its events. */
 interface ArrivalHistory {
-  /** Hours in which something came, in their order. */
+  /** Hours with arrivals, in order. */
   readonly hours: readonly ArrivalHour[];
-  /** From when on it was watched. */
+  /** Since when it has been watched. */
   readonly since: number;
-  /** When nobody watched, or nothing could be accepted, in their order. What came before such a time says nothing of after. */
+  /** When nothing was watched or could be accepted, in order. No silence reaches across such a span. */
   readonly unwatched: readonly Span[];
 }
 
-/** How many deliveries each hour of a week has on average, from Monday in UTC, and how many came before it in the week. */
+/** Average deliveries in each hour of a week, from Monday in UTC, and their sum before that hour. */
 interface Week {
   readonly rates: readonly number[];
-  /** One more than there are rates: the last is that of the whole week. */
+  /** One more than there are rates: the last is the sum of the whole week. */
   readonly sums: readonly number[];
 }
 
-/** How deliveries usually come. */
+/** How deliveries usually arrive. */
 export interface Rhythm {
   readonly week: Week;
-  /** So many could have been expected in the longest silence that is usual; what is left unexplained is a silence. */
+  /** Deliveries to be expected in the longest usual silence; if more are missing, the trigger is silent. */
   readonly limit: number;
-  /** The least and the most that came in some hours, as a share of what was expected. */
+  /** The smallest and the largest share of the expected deliveries that any few hours had. */
   readonly shares: { readonly least: number; readonly most: number };
-  /** What came lately as a share of what was expected, or what a quiet day has, whichever is less. */
+  /** The share of the expected deliveries that recent times, or a quiet day, have; the smaller of the two. */
   readonly level: number;
 }
 
 export const KEPT_DAYS = 35;
 
-/** Two weekends, and enough gaps to know a long one. */
+/** Includes two weekends, and enough gaps to know a long one. */
 const LEAST_DAYS = 14;
 const LEAST_COUNT = 20;
 
 const WEEK_HOURS = 168;
 
-/** A longer silence than one gap in a thousand, once in a thousand weeks. */
+/** By chance, a silence exceeds the limit only once in a thousand weeks. */
 const RARE = Math.log(1000);
 
-/** Longer gaps that count as failures of the publisher, of all that were seen. */
+/** At most this many of the longest gaps count as failures of the publisher. */
 const MOST_FAILURES = 3;
 
-/** Ticks of a clock vary less than arrivals by chance; below this, a late one would count as missing. */
+/** Regular senders vary less than chance arrivals; below this, a slightly late delivery would count as missing. */
 const LEAST_SPREAD = 0.25;
 
-/** Publishers that are asked to wait, or restart, are back sooner. */
+/** Publishers that back off or restart return sooner than this. */
 const LEAST_SILENCE_MS = 10 * MINUTE_MS;
 
-/** Summer time moves what comes by the hour of the day. */
+/** Summer time shifts arrivals that follow the time of day. */
 const SHIFTS_MS = [-HOUR_MS, 0, HOUR_MS] as const;
 
-/** Hours in which a volume is compared, and what has to be expected in them for a share to mean anything. */
+/** Hours of a compared volume, and the deliveries that must be expected in them for a share to be meaningful. */
 const VOLUME_HOURS = 3;
 const LEAST_VOLUME = 50;
-/** A holiday has fewer deliveries and a sale has more; a tenth, or ten times as many, is neither. */
+/** Holidays have fewer deliveries and sales more, but not a tenth, or ten times as many. */
 const BREAK_FACTOR = 10;
-/** How much further than ever before. */
+/** A break is this many times more extreme than any volume before. */
 const BEYOND = 2;
 
-/** What has to be expected of a day for its share to mean anything. */
+/** Deliveries that must be expected on a day for its share to be meaningful. */
 const LEAST_DAY = 10;
-/** Of a normal distribution, as multiples of the median deviation. One day that failed does not change that. */
+/** Standard deviation of a normal distribution in median deviations. One failed day does not change the median. */
 const USUAL_DEVIATION = 1.48;
-/** A quiet day has fewer than usual by so many deviations, in logarithms. */
+/** A quiet day is this many deviations below usual, in logarithms. */
 const QUIET = 3;
 
 const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 
-/** The first hour since the Unix epoch was a Thursday's. */
+/** The Unix epoch began on a Thursday. */
 const slotOf = (hour: number) => (hour + 3 * 24) % WEEK_HOURS;
 
 /**
- * Learns a rhythm from what came up to an instant; undefined while too little is known. What came after it is left out, so that a
- * silence does not teach that silence is usual.
+ * Learns a rhythm from the arrivals up to an instant; undefined if too little is known. Leaves out later arrivals, so
+ * that it does not learn the judged silence as usual.
  *
- * Gaps are measured by what was to be expected in them, so that a night, a weekend and a busy hour are comparable. The rare
- * ones among them tell how much more than chance deliveries come in bursts.
+ * Measures gaps by the deliveries expected in them, so that nights, weekends and busy hours are comparable. The rare
+ * long gaps show how much more than by chance deliveries arrive in bursts.
  */
 export function learnRhythm({ hours, since, unwatched }: ArrivalHistory, until: number): Rhythm | undefined {
   const from = Math.max(since, until - KEPT_DAYS * DAY_MS);
@@ -108,7 +108,7 @@ export function learnRhythm({ hours, since, unwatched }: ArrivalHistory, until: 
   return { week, limit, shares: sharesOf(counts, week, watched), level };
 }
 
-/** The parts of a span that are in none of the others. */
+/** The parts of a span outside of all unwatched spans. */
 function watchedSpans({ from, to }: Span, unwatched: readonly Span[]): Span[] {
   const watched: Span[] = [];
   let at = from;
@@ -128,14 +128,14 @@ function weekOf(known: readonly ArrivalHour[], watched: readonly Span[]): Week {
   }
   const counts = new Array<number>(WEEK_HOURS).fill(0);
   for (const { hour, count } of known) counts[slotOf(hour)] = (counts[slotOf(hour)] ?? 0) + count;
-  // An hour of the week of which a part was seen once tells nothing.
+  // If only part of an hour of the week was seen, once, it says nothing.
   const rates = counts.map((count, slot) => ((seen[slot] ?? 0) < 0.5 ? 0 : count / (seen[slot] ?? 1)));
   const sums = [0];
   for (const rate of rates) sums.push((sums.at(-1) ?? 0) + rate);
   return { rates, sums };
 }
 
-/** The hours of a span, and how much of each belongs to it. */
+/** The hours of a span, with the share of each hour that is inside. */
 function* hoursOf({ from, to }: Span): Generator<{ hour: number; share: number }> {
   for (let hour = hourOf(from); hour * HOUR_MS < to; hour += 1) {
     const share = (Math.min(to, (hour + 1) * HOUR_MS) - Math.max(from, hour * HOUR_MS)) / HOUR_MS;
@@ -143,7 +143,7 @@ function* hoursOf({ from, to }: Span): Generator<{ hour: number; share: number }
   }
 }
 
-/** Times without a delivery within a span, but for those within an hour. */
+/** Gaps between the hours with arrivals in a span, without gaps inside an hour. */
 function gapsIn(known: readonly ArrivalHour[], span: Span): Span[] {
   const inside = known.filter(({ lastAt, firstAt }) => lastAt >= span.from && firstAt < span.to);
   const ends = [...inside.map(({ firstAt }) => firstAt), span.to];
@@ -154,7 +154,7 @@ function gapsIn(known: readonly ArrivalHour[], span: Span): Span[] {
   });
 }
 
-/** How many deliveries a span would usually have. */
+/** Number of deliveries that a span usually has. */
 function expected({ rates, sums }: Week, { from, to }: Span): number {
   const upTo = (at: number) => {
     const hour = hourOf(at);
@@ -168,7 +168,7 @@ function expected({ rates, sums }: Week, { from, to }: Span): number {
 
 const shifted = ({ from, to }: Span, byMs: number): Span => ({ from: from + byMs, to: to + byMs });
 
-/** The same, whether or not the clocks were changed. */
+/** The smallest expected number, in case clocks were changed by an hour. */
 function expectedAtLeast(week: Week, span: Span): number {
   return Math.min(...SHIFTS_MS.map((byMs) => expected(week, shifted(span, byMs))));
 }
@@ -181,14 +181,14 @@ type Counts = ReadonlyMap<number, number>;
 
 const countsOf = (hours: readonly ArrivalHour[]): Counts => new Map(hours.map(({ hour, count }) => [hour, count]));
 
-/** Of a span of whole hours. */
+/** Number of deliveries in a span of whole hours. */
 function countIn(counts: Counts, { from, to }: Span): number {
   let sum = 0;
   for (let hour = hourOf(from); hour * HOUR_MS < to; hour += 1) sum += counts.get(hour) ?? 0;
   return sum;
 }
 
-/** Whole hours that were watched to the end. */
+/** The last VOLUME_HOURS hours before `hour`. */
 function windowAt(hour: number): Span {
   return { from: (hour - VOLUME_HOURS) * HOUR_MS, to: hour * HOUR_MS };
 }
@@ -207,7 +207,7 @@ function sharesOf(counts: Counts, week: Week, watched: readonly Span[]) {
   return { least, most };
 }
 
-/** What a quiet day has, as a share of what was expected of it: less, the more days differ beyond chance. */
+/** The share of expected deliveries that a quiet day has: smaller, the more days vary beyond chance. */
 function quietOf(
   counts: Counts,
   week: Week,
@@ -231,7 +231,7 @@ function median(values: readonly number[]): number {
   return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
 }
 
-/** A publisher that sends less than it used to leaves longer gaps. */
+/** The recent level: a publisher that sends less than before leaves longer gaps. */
 function levelOf(
   counts: Counts,
   week: Week,
@@ -249,19 +249,19 @@ function levelOf(
   return Math.min(1, Math.max(1 / BREAK_FACTOR, Math.min(...levels)));
 }
 
-/** Whether it is silent for longer than it ever is by chance. `from` is the last delivery, or when it was watched again. */
+/** Whether a silence is longer than chance explains. `from` is the last delivery, or when watching resumed. */
 export function isSilent({ week, limit, level }: Rhythm, { from, to }: Span): boolean {
   if (to - from < LEAST_SILENCE_MS) return false;
   return expectedAtLeast(week, { from, to }) * level > limit;
 }
 
-/** What came in the last whole hours, and what is usual then. */
+/** The volume of the last whole hours, and the usual volume at this time. */
 export interface VolumeBreak extends Span {
   readonly count: number;
   readonly usual: number;
 }
 
-/** The last whole hours, if far fewer or far more came than is usual. */
+/** The last whole hours, if they had far fewer or far more deliveries than usual. */
 export function findVolumeBreak(
   { week, shares }: Rhythm,
   { hours, unwatched, since }: ArrivalHistory,

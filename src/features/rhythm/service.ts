@@ -8,11 +8,11 @@ import { LEAST_REFUSALS } from './refusals.ts';
 import { createRhythmWatch, type RhythmFinding } from './rhythm-watch.ts';
 import { type RhythmRow, rhythmStore } from './store.ts';
 
-/** Kinds of events that are named; more have one cause. */
+/** Number of event kinds named; more are assumed to have one common cause. */
 const NAMED_EVENTS = 3;
 const EVENT_CHARACTERS = 60;
 
-/** Triggers that are silent, began to refuse, or have another volume than usual: one item of each kind. */
+/** Triggers that are silent, began to refuse, or have an unusual volume: one item of each kind. */
 export function rhythmItems(
   rhythms: readonly JudgedRhythm[],
   { triggers, now }: Pick<Situation, 'triggers' | 'now'>,
@@ -26,12 +26,12 @@ export function rhythmItems(
   });
 }
 
-/** Findings as they are now. */
+/** Findings with their current state. */
 interface JudgedRhythm extends TriggerName {
   readonly found: readonly (RhythmFinding & { readonly firstAt?: number | undefined; readonly because?: string })[];
 }
 
-/** What was delivered again and accepted since the trigger was judged is refused no more; why the rest was is said where it is known. */
+/** Omits refusals whose deliveries were redelivered and accepted since; adds the cause of the others, if known. */
 async function judgedNow(
   { flowId, triggerKey, found }: RhythmRow,
   at: number,
@@ -86,7 +86,7 @@ function silenceItem(
   ];
 }
 
-/** A sender chose it. */
+/** The name comes from a sender, so it is quoted and cut. */
 const eventName = (event: string) => JSON.stringify(event.slice(0, EVENT_CHARACTERS));
 
 function itemOf(

@@ -9,23 +9,23 @@ import { readEvent, writtenEvent } from '../../store/decisions/rows.ts';
 import { uuidOf } from '../../store/uuids.ts';
 
 interface ArrivalQuery extends TriggerName {
-  /** Ids of deliveries, or below and above all of them. */
+  /** Delivery ids, or bounds below and above all of them. */
   readonly after: string;
   readonly upTo: string;
-  /** Whether they are counted by event too. */
+  /** Whether to count by event, too. */
   readonly byEvent: boolean;
 }
 
-/** What came in one hour. */
+/** Arrivals in one hour. */
 export interface ArrivalHour {
-  /** Null for all of them together. */
+  /** Null for all events together. */
   readonly event: string | null;
   /** Hours since the Unix epoch. */
   readonly hour: number;
   readonly count: number;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** Between two that came in this hour. */
+  /** Between two arrivals in this hour. */
   readonly longestGapMs: number;
 }
 
@@ -33,23 +33,23 @@ export interface Arrivals {
   readonly hours: readonly ArrivalHour[];
   /** Whether all were counted by event. */
   readonly isWhole: boolean;
-  /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
+  /** The newest delivery of the flow up to `upTo`, whatever its outcome; null if there is none. */
   readonly lastId: string | null;
 }
 
 interface StoredRhythm {
-  /** 0 where there is none. */
+  /** 0 if there is no row. */
   readonly version: number;
-  /** Deliveries up to this one were counted; below all ids where there is none. */
+  /** The last delivery that was counted; below all ids if there is no row. */
   readonly lastId: string;
-  /** As the watch wrote it; null where there is none. */
+  /** As written by the watch; null if there is no row. */
   readonly state: Json;
 }
 
 interface RhythmCommit extends TriggerName, StoredRhythm {
-  /** When the newest delivery came; null where none ever did. */
+  /** When the newest delivery came; null if none ever did. */
   readonly lastAt: number | null;
-  /** What needs attention. */
+  /** Findings that need attention. */
   readonly found: readonly Json[];
   readonly hours: readonly ArrivalHour[];
 }
@@ -62,19 +62,19 @@ export interface RhythmRow extends TriggerName {
 export interface RefusalHour {
   /** Hours since the Unix epoch. */
   readonly hour: number;
-  /** Null where they were accepted. */
+  /** Null for accepted deliveries. */
   readonly reason: string | null;
   readonly count: number;
 }
 
-/** Deliveries of a flow that are searched for those of one of its triggers: some 50 ms, and 25 ms with the event of each. */
+/** Number of a flow's deliveries searched for those of one trigger: about 50 ms, and 25 ms with their events. */
 const [MOST_COUNTED, MOST_BY_EVENT] = [20_000, 2000];
 
 type HourRow = Omit<ArrivalHour, 'event'> & { readonly event: string };
 
 const toHour = (row: HourRow): ArrivalHour => ({ ...row, event: readEvent(row.event) });
 
-/** What came to a trigger for the first time and passed its gates: not what had to be fetched because it did not come. */
+/** Deliveries that came for the first time and passed the gates; not those fetched because they never came. */
 const isArrival =
   fixed(`redelivered_from IS NULL AND strpos(coalesce(detail, ''), '${DETAILS.reconciled}') <> 1 AND reason IS NULL AND coalesce(outcome, '') <> 'duplicate'
   AND (run_id IS NOT NULL OR outcome = 'filtered')`);
@@ -115,7 +115,7 @@ function* countArrivals(port: Port, { flowId, triggerKey, byEvent, ...span }: Ar
   const last = yield* port.get<{ lastId: string }>(sql`
     SELECT id AS "lastId" FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
     WHERE flow_id = ${flowId} AND id <= ${upTo} ORDER BY id DESC LIMIT 1`);
-  // Those of the flow's other triggers were searched too.
+  // Deliveries of the flow's other triggers count here, because they were searched, too.
   const searched = yield* port.get<{ rows: number }>(sql`
     SELECT count(*) AS rows FROM (
       SELECT id FROM sluice.deliveries /*sqlite: INDEXED BY deliveries_by_flow */
@@ -178,18 +178,18 @@ function* commitRhythm(
   return 'committed';
 }
 
-/** When verified deliveries come to triggers, and what was found missing. */
+/** A time in which no process had the store. */
 export interface Downtime {
   readonly startedAt: number;
   readonly endedAt: number;
-  /** How far the wall clock was ahead of the ledger when it ended: it grows by each downtime. */
+  /** How far the wall clock was ahead of the ledger at its end; each downtime adds to it. */
   readonly offsetMs: number;
 }
 
 export const rhythmStore = storePart({
   name: 'rhythm',
   verbs: {
-    /** Times in which no process had the store, in their order, and from when on they are known. */
+    /** Times in which no process had the store, in order. The first one says since when they are known. */
     listDowntimes: {
       access: 'read',
       *decide(port: Port): Decision<Downtime[]> {
@@ -198,7 +198,7 @@ export const rhythmStore = storePart({
         ORDER BY ended_at`);
       },
     },
-    /** Forgets those that ended before `keptSince`. The first one takes no time: it says from when on downtimes are known. */
+    /** Adds one, and deletes those before `keptSince`. The first has no length: downtimes are known since then. */
     noteDowntime: {
       access: 'write',
       changes: null,
@@ -206,7 +206,7 @@ export const rhythmStore = storePart({
         port: Port,
         { startedAt, endedAt, offsetMs, keptSince }: Downtime & { readonly keptSince: number },
       ): Decision<void> {
-        // The newest one tells by how much the clock was ahead.
+        // The newest one says how far ahead the clock was.
         yield* port.run(sql`DELETE FROM sluice.downtimes WHERE ended_at < ${keptSince} AND started_at < ended_at`);
         yield* port.run(sql`
         INSERT INTO sluice.downtimes (ended_at, started_at, offset_ms) VALUES (${endedAt}, ${startedAt}, ${offsetMs})
@@ -214,8 +214,9 @@ export const rhythmStore = storePart({
       },
     },
     /**
-     * Deliveries of a trigger that started a run, are held or were filtered: those with `after < id <= upTo`. Repeated ones are left
-     * out, and those that failed a gate. Of a busy flow only the newest 20 000 are counted, and by event the newest 2000.
+     * Counts deliveries of a trigger that started a run, are held or were filtered, with `after < id <= upTo`; not
+     * repeated ones, and none that failed a gate. Of a busy flow, only the newest 20 000 count, and by event the newest
+     * 2000.
      */
     countArrivals: { access: 'log', decide: countArrivals },
     readRhythm: {
@@ -228,7 +229,7 @@ export const rhythmStore = storePart({
         return { ...row, state: JSON.parse(row.state) as Json };
       },
     },
-    /** What is known of a trigger, by hour. */
+    /** The stored hours of a trigger. */
     listArrivalHours: {
       access: 'read',
       *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<ArrivalHour[]> {
@@ -240,11 +241,11 @@ export const rhythmStore = storePart({
       },
     },
     /**
-     * Adds the hours and replaces the state of the trigger, or does neither: `outdated` if the version changed because another
-     * process was first.
+     * Adds the hours and replaces the state of the trigger, or does neither: `outdated` if another process changed the
+     * version first.
      */
     commitRhythm: { access: 'write', changes: null, decide: commitRhythm },
-    /** What is known of all triggers that are watched. */
+    /** The stored rhythms of all watched triggers. */
     listRhythms: {
       access: 'read',
       *decide(port: Port): Decision<RhythmRow[]> {
@@ -254,16 +255,16 @@ export const rhythmStore = storePart({
         return rows.map((row) => ({ ...row, found: JSON.parse(row.found) }));
       },
     },
-    /** Deletes at most `limit` hours before, and the oldest beyond `maxRows`; yields how many. */
+    /** Deletes at most `limit` hours: those before `beforeHour`, and the oldest beyond `maxRows`; yields how many. */
     purgeArrivalHours: { access: 'write', changes: null, decide: purgeArrivalHours },
-    /** Deliveries of one trigger by the hour and the reason, but for redeliveries, from one hour to another. */
+    /** Deliveries of one trigger by hour and reason, without redeliveries, in a range of hours. */
     listRefusalHours: {
       access: 'log',
       *decide(
         port: Port,
         { flowId, triggerKey, fromHour, toHour }: TriggerName & { readonly fromHour: number; readonly toHour: number },
       ): Decision<RefusalHour[]> {
-        // One look-up for each: the hour comes first in the key.
+        // One look-up for each hour, because the hour is first in the key.
         const hours = Array.from({ length: toHour - fromHour + 1 }, (_, n) => fromHour + n);
         return yield* port.all<RefusalHour>(sql`
         SELECT hour, CASE WHEN rejected THEN reason END AS reason, sum(count) AS count FROM sluice.delivery_hours

@@ -17,7 +17,7 @@ const fields = {
         'Longest usual time between two deliveries, as an ISO 8601 duration such as PT2H: a longer silence needs attention; learned by default, and not watched if "off" or in the mode Off.',
       ),
     holds: 'value',
-    // Watches what comes; who gets in stays the same.
+    // Only watches arrivals, so it does not change who gets in.
     decides: 'answer',
     readBy: 'every scheme',
     docs: 'runs',
@@ -39,7 +39,7 @@ const fields = {
   }),
 };
 
-/** The mode Off judges no silence: see docs/alerts.md. */
+/** In mode Off, no silence is judged: see docs/alerts.md. */
 export const rhythmTrigger = triggerPart({
   name: 'rhythm',
   fields,
