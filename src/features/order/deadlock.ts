@@ -1,26 +1,26 @@
 import type { Decision } from '../../store/decisions/decision.ts';
 import type { OrderRows } from './rows.ts';
 
-// A run waits for those ahead of it in its lane, and for the sub-runs that its steps wait for. Only a sub-run that somebody
-// waits for can close a circle of such waits, when it begins to wait for its turn: so they are looked for then, and there
-// alone.
+// A run waits for the runs ahead of it in its lane, and for the sub-runs that its steps wait for. Only an awaited
+// sub-run can close a circle of such waits, and only when it begins to wait for its turn; so this is the only place to
+// look.
 
-/** Lanes that are looked at: a circle that is longer than all of these is not found. */
+/** Number of lanes examined: longer circles are not found. */
 const MOST_LANES = 10_000;
 
 interface Wait {
   /** The lane in which a run would wait for its turn. */
   readonly lane: string;
-  /** The run with the step that waits for that run. */
+  /** The run whose step waits for that run. */
   readonly parentRunId: string;
 }
 
-/** The run that a run would wait for, and that waits for it, directly or through others; undefined where there is none. */
+/** The run that both blocks the new run and waits for it, directly or through others; undefined if there is none. */
 export function* findDeadlock(rows: OrderRows, { lane, parentRunId }: Wait): Decision<string | undefined> {
-  // Nothing waits for a run above that has no lane. Nearly always none of them has one.
+  // Runs further up without a lane block nobody. Nearly always, none of them has a lane.
   const holders = new Map((yield* rows.listHolders(parentRunId)).map((held) => [held.lane, held.runId]));
   if (holders.size === 0) return undefined;
-  // Of two that would close a circle together, the second sees what the first waits for.
+  // If two transactions would close a circle together, the second sees what the first waits for.
   rows.lockWaits();
   const seen = new Set([lane]);
   for (let lanes = [lane]; lanes.length > 0 && seen.size <= MOST_LANES; ) {

@@ -9,11 +9,11 @@ import type { NextRun } from '../../store/store.ts';
 import { findDeadlock } from './deadlock.ts';
 import { lockLanes, type NewOrderedRun, type OrderRows, orderRows } from './rows.ts';
 
-// Runs of a flow that has `serialize` are in a lane for each key: the first runs, or has failed and holds the lane, and the
-// others wait without steps that are due. The lane is locked by whoever joins it, or leaves it from its head. A transaction
-// locks a run before its lane, and of a lane only a run that waits: whoever ends such a run does not need the lane.
+// Runs of a flow with `serialize` are in one lane for each key: the first runs, or has failed and holds the lane; the
+// others wait without due steps. Joining a lane locks it, and so does leaving it from its head. A transaction locks a
+// run before its lane, and in a lane only a waiting run: ending a waiting run does not need the lane.
 
-/** Takes a new run into its lane, behind all that are there. */
+/** Puts a new run at the end of its lane. */
 function* join(port: Port, run: PlacedRun, parentRunId: string | undefined): Decision<boolean | string> {
   const rows = port.own(orderRows);
   const place = yield* placeOf(rows, run);
@@ -25,7 +25,7 @@ function* join(port: Port, run: PlacedRun, parentRunId: string | undefined): Dec
   return isWaiting;
 }
 
-/** Behind all that are in its lane. */
+/** The last place in its lane. */
 function* placeOf(rows: OrderRows, run: PlacedRun): Decision<NewOrderedRun> {
   const { id: runId, flowId, order } = run;
   const isTrusted = yield* isTrustedRun(rows, run);
@@ -33,7 +33,7 @@ function* placeOf(rows: OrderRows, run: PlacedRun): Decision<NewOrderedRun> {
   return { runId, flowId, lane, ...(yield* lastPlace(rows, lane)), isTrusted, ...shown(order) };
 }
 
-/** A lane is told by a digest: the key itself is for people. */
+/** A digest identifies the lane; the key itself is only for people. */
 const shown = ({ key, problem }: OrderKey) => ({ key: key === null ? null : (toSearchValue(key) ?? ''), problem });
 
 function* lastPlace(rows: OrderRows, lane: string): Decision<{ readonly seq: number; readonly state: OrderState }> {
@@ -52,13 +52,13 @@ function* lock(port: Port, runs: readonly PlacedRun[]): Decision<void> {
   lockLanes(port, [...lanes].sort());
 }
 
-/** A run that repeats another one, or that another one started, counts as verified where that does. */
+/** A rerun, or a run started by another run, counts as trusted if its source does. */
 function* isTrustedRun(rows: OrderRows, { order, sourceRunId }: PlacedRun): Decision<boolean> {
   if (order.isTrusted !== null) return order.isTrusted;
   let runId = sourceRunId;
   while (runId !== null) {
     const source = yield* rows.findStarter(runId);
-    // What nobody can say any more does not count as verified.
+    // If its origin is no longer known, it does not count as trusted.
     if (source === undefined) return false;
     if (source.isTrusted !== null) return source.isTrusted;
     if (source.sourceRunId === null) return source.triggerType !== 'webhook';
@@ -67,7 +67,7 @@ function* isTrustedRun(rows: OrderRows, { order, sourceRunId }: PlacedRun): Deci
   return true;
 }
 
-/** The rows of a run's transaction with those of lanes. */
+/** The rows of a run's transaction, including those of lanes. */
 interface Rows extends RunRows, OrderRows {}
 
 function* withLanes(rows: RunRows): Decision<Rows> {
@@ -75,8 +75,8 @@ function* withLanes(rows: RunRows): Decision<Rows> {
 }
 
 /**
- * Takes a run that has ended out of its lane and lets the next one start, or has it hold the lane. Only the failure of what
- * was verified holds one: else a stranger could stop all that is not.
+ * Takes an ended run out of its lane and starts the next, or has it hold the lane. Only a trusted run that fails can
+ * hold a lane: otherwise a stranger could stop all untrusted ones.
  */
 function* leave(runRows: RunRows, { runId, status, at }: EndedRun, mayStop: boolean): Decision<NextRun | undefined> {
   const rows = yield* withLanes(runRows);
@@ -91,7 +91,7 @@ function* leave(runRows: RunRows, { runId, status, at }: EndedRun, mayStop: bool
   return place.state === 'waiting' ? undefined : yield* startNext(rows, place.lane, at);
 }
 
-/** Lets the first run of a lane start, which waits until now. */
+/** Starts the first run of a lane, if it is waiting. */
 function* startNext(rows: Rows, lane: string, at: number): Decision<NextRun | undefined> {
   rows.lockLane(lane);
   for (;;) {
@@ -103,12 +103,12 @@ function* startNext(rows: Rows, lane: string, at: number): Decision<NextRun | un
       rows.setPlace(runId, { ...next, state: 'running' });
       return yield* begin(rows, { ...run, runId, at });
     }
-    // It was ended while this transaction waited for it, and is about to leave or has left.
+    // It ended while this transaction waited for it, and is about to leave or has left.
     rows.setPlace(runId, { ...next, state: null });
   }
 }
 
-/** A new run gets its first steps; of one that was retried the steps that are to be tried again fall due. */
+/** Gives a new run its first steps; in a retried run, makes the steps due that are tried again. */
 function* begin(
   rows: Rows,
   { runId, flowId, revision, timeoutAt: limit, at }: FoundRun & { readonly runId: string; readonly at: number },
@@ -127,7 +127,7 @@ function* begin(
   return { runId, flowId, timeoutAt };
 }
 
-/** Takes a run that is retried back into its lane. One that holds its lane runs at once. */
+/** Puts a retried run back into its lane. A run that holds its lane runs at once. */
 function* rejoin(runRows: RunRows, { runId }: Pick<EndedRun, 'runId'>): Decision<boolean | string> {
   const rows = yield* withLanes(runRows);
   const place = yield* rows.findOrdered(runId);
@@ -136,7 +136,7 @@ function* rejoin(runRows: RunRows, { runId }: Pick<EndedRun, 'runId'>): Decision
   if (place.state !== null) return place.state === 'waiting';
   const last = yield* lastPlace(rows, place.lane);
   const isWaiting = last.state === 'waiting';
-  // A step that has not seen the end of the run yet waits on.
+  // A parent step that has not yet seen the end of the run keeps waiting for it.
   const parent = isWaiting ? yield* rows.findAwaiting(runId) : undefined;
   const deadlock = parent && (yield* findDeadlock(rows, { lane: place.lane, parentRunId: parent.runId }));
   if (deadlock !== undefined) return deadlock;
@@ -148,11 +148,11 @@ export type ReleasedRun = Pick<EndedRun, 'runId' | 'at'>;
 
 type ReleaseResult =
   | { readonly kind: 'unknown' }
-  /** No run waits because of it: it runs or waits itself, or has ended and let the next one start. */
+  /** It holds up no other run: it is running or waiting, or has ended and let the next one start. */
   | { readonly kind: 'notHolding' }
   | { readonly kind: 'accepted'; readonly flowId: string; readonly next?: NextRun | undefined };
 
-/** Lets the next run of a lane start that a failed one holds. */
+/** Starts the next run of a lane that a failed run holds. */
 export function* releaseOrder(runRows: RunRows, { runId, at }: ReleasedRun): Decision<ReleaseResult> {
   const run = yield* runRows.findRun(runId);
   if (run === undefined) return { kind: 'unknown' };

@@ -10,7 +10,7 @@ interface Place {
   readonly lane: string;
   /** Grows within the lane. */
   readonly seq: number;
-  /** Null where the run has left. */
+  /** Null if the run has left. */
   readonly state: OrderState | null;
 }
 
@@ -25,9 +25,9 @@ export interface NewOrderedRun extends OrderedRun {
   readonly problem: string | null;
 }
 
-/** What is known of how a run came to be. */
+/** What is known about the start of a run. */
 interface Starter {
-  /** Null where neither its lane nor its delivery says. */
+  /** Null if neither its lane nor its delivery says. */
   readonly isTrusted: boolean | null;
   readonly triggerType: RunTriggerType;
   readonly sourceRunId: string | null;
@@ -41,29 +41,29 @@ interface OrderReads {
   findFirst(lane: string): OrderedRun | undefined;
   findLast(lane: string): OrderedRun | undefined;
   findStarter(runId: string): Starter | undefined;
-  /** Lanes that are held by a run, and by the runs whose steps wait for it, directly or not. */
+  /** Lanes held by a run, and by the runs whose steps wait for it, directly or indirectly. */
   listHolders(runId: string): readonly { readonly lane: string; readonly runId: string }[];
-  /** Lanes in which sub-runs wait that the heads of these lanes wait for, directly or not. */
+  /** Lanes with waiting sub-runs that the heads of these lanes wait for, directly or indirectly. */
   listAwaitedLanes(lanes: readonly string[]): readonly string[];
-  /** The run whose step waits for this one. */
+  /** The run whose step waits for this run. */
   findAwaiting(runId: string): { readonly runId: string } | undefined;
-  /** How long the run waits for more deliveries. */
+  /** Until when the run waits for more deliveries. */
   findGroupEnd(runId: string): { readonly dueAt: number } | undefined;
 }
 
 interface OrderWrites {
-  /** No other transaction joins the lane, or leaves it from its head, until this one ends. */
+  /** Until this transaction ends, no other joins the lane or leaves it from its head. */
   lockLane(lane: string): void;
-  /** Until this transaction ends, no other asks what waits for what. To be locked after a lane. */
+  /** Until this transaction ends, no other looks for circles of waits. Lock a lane first. */
   lockWaits(): void;
   insertOrdered(run: NewOrderedRun): void;
   setPlace(runId: string, place: Place): void;
 }
 
-/** Sub-runs of one run that are looked at: those of a loop may be many. */
+/** Number of sub-runs examined for one run: a loop can have many. */
 const MOST_SUB_RUNS = fixed('10000');
 
-/** That a step `w` waits for a sub-run `s`: of one that ended and was retried, it may not any more. */
+/** A step `w` waits for a sub-run `s`. If `s` ended and was retried, `w` may no longer wait. */
 const waitsFor = fixed(`s.is_awaited AND w.run_id = s.parent_run_id AND w.step_key = s.step_key
   AND w.status IN ('Pending', 'Running') AND strpos(w.wait, '"subRun":"' || s.run_id::text || '"') > 0`);
 
@@ -144,7 +144,7 @@ export function orderRows(port: Port): OrderRows {
   };
 }
 
-/** Locks lanes, which are given in one order everywhere. */
+/** Locks lanes; callers give them in the same order everywhere. */
 export function lockLanes({ later }: Port, lanes: readonly string[]): void {
   if (lanes.length === 0) return;
   later(sql`
@@ -152,7 +152,7 @@ export function lockLanes({ later }: Port, lanes: readonly string[]): void {
     FROM unnest(${lanes}::text[]) AS given (lane)`);
 }
 
-/** As acceptances ask it: the gate passed, or there is none. */
+/** As for an acceptance: the gate passed, or there is none. */
 function passedSignature(gateResults: string): boolean {
   const verdict = readGateResults(gateResults).find(({ gate }) => gate === 'signature');
   return verdict === undefined || verdict.outcome === 'passed';

@@ -36,7 +36,7 @@ const releaseRoute: ApiRoutes = (app, { store, control, clock }) => {
   );
 };
 
-/** Keys that failed runs hold, and runs without a key. */
+/** Keys held by failed runs, and runs without a key. */
 export const order = servicePart({
   name: 'order',
   routes: [releaseRoute],
@@ -50,7 +50,7 @@ function stoppedOrders(orders: OrderReport, { flows }: Situation): Finding<'orde
   return orders.stopped.map(({ runId, flowId, key, status, waiting }) => {
     const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
     const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
-    // A run that was stopped, by its time limit too, cannot be retried.
+    // A stopped run, including one that reached its time limit, cannot be retried.
     const advice =
       status === 'Failed'
         ? 'Retry the run, or release its order'

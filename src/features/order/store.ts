@@ -6,22 +6,22 @@ import { fixed, type Port, sql } from '../../store/decisions/port.ts';
 import { runRowsOf } from '../../store/decisions/run-rows.ts';
 import { type ReleasedRun, releaseOrder } from './placer.ts';
 
-/** What the orders of flows need people for. */
+/** Problems of orders that need a person. */
 export interface OrderReport {
-  /** Runs that failed and hold their keys, the oldest first; at most 200. */
+  /** Failed runs that hold their keys, oldest first; at most 200. */
   readonly stopped: readonly {
     readonly runId: string;
     readonly flowId: string;
     readonly key: string | null;
     readonly status: RunStatus;
-    /** Runs that wait because of it; at most 1000 are counted. */
+    /** Runs that wait because of it; counted up to 1000. */
     readonly waiting: number;
   }[];
-  /** Runs that started without a key since the instant that is asked for, by flow. */
+  /** Runs that started without a key since the given time, by flow. */
   readonly keyless: readonly {
     readonly flowId: string;
     readonly count: number;
-    /** The newest of them, and why it has none. */
+    /** The newest of them, and why it has no key. */
     readonly runId: string;
     readonly problem: string;
   }[];
@@ -29,7 +29,7 @@ export interface OrderReport {
 
 const COUNTED_WAITS = fixed('1000');
 
-/** Runs that hold their keys and are told of, and those that wait for one of them and are counted. */
+/** Limits of the reported runs that hold keys, and of the counted runs that wait for one of them. */
 const STOPPED = fixed('200');
 
 function* reportOrders(port: Port, { since }: { since: number }): Decision<OrderReport> {
@@ -54,7 +54,7 @@ export const orderStore = storePart({
   name: 'order',
   verbs: {
     reportOrders: { access: 'read', decide: reportOrders },
-    /** Lets the next run of its key start, although the run that ended last has failed and holds the key. */
+    /** Starts the next run of its key, although the last run failed and holds the key. */
     releaseOrder: {
       access: 'write',
       changes: null,
