@@ -42,9 +42,9 @@ function makeNew(): Command {
 const FIRST_KEY = 'GITHUB_WEBHOOK_SECRET';
 
 /**
- * Writes a first flow where somebody tries the service: neither the usual folder of manifests nor a database is there, and no setting
- * names another. Yields what to say of it, or undefined where nothing was written. Its key is made up, so nothing is let in that
- * a missing folder would have kept out.
+ * Writes a first flow for people who try the service: if neither the default manifest folder nor a database exists, and
+ * no setting names others. Yields a message, or undefined if nothing was written. The key is generated, so the flow
+ * lets in nobody whom a missing folder would have kept out.
  */
 async function writeFirstFlow(envFile = ENV_FILE): Promise<string | undefined> {
   const environment = processEnvironment();

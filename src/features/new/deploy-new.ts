@@ -5,20 +5,20 @@ import { commandHere } from '../../version.ts';
 import { askReload } from '../deploys/command.ts';
 
 /**
- * Has the service deploy a flow that was just written into its folder, and says what became of it; undefined where none answers.
- * What else changed in the folder is somebody's work, so then nothing is deployed.
+ * Asks the service to deploy a flow just written into its folder, and yields the result as a message; undefined if no
+ * service answers. If other files of the folder changed, deploys nothing: they are somebody's work.
  */
 export async function deployNew(
   flowId: string,
   options: ServiceOptions,
   settings: Settings,
 ): Promise<string | undefined> {
-  // The service of these settings takes any free port.
+  // With these settings, the service listens on any free port.
   if (options.to === undefined && settings.port === 0) return undefined;
   const reload = `${commandHere()} reload`;
   try {
     const client = await clientOf(options, settings);
-    // Without the key that was just written: a dry run reads no `.env`.
+    // The plan lacks the new key, because a dry run does not read `.env`.
     const { outcomes = [], unreadable = [] } = (await askReload(client, { isPlan: true })).body;
     const changed = outcomes.filter(({ action }) => action !== 'unchanged');
     const hasOthers = [...changed, ...unreadable].some((each) => each.flowId !== flowId);

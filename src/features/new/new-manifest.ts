@@ -12,7 +12,7 @@ import { ENFORCEMENT_MODES, type EnforcementMode } from '../../model/manifest.ts
 import { schemaText } from '../schema/command.ts';
 import type { Publisher } from './publishers.ts';
 
-/** A manifest that `new` writes: of one webhook trigger. */
+/** A manifest written by `new`, with one webhook trigger. */
 export interface NewManifest {
   readonly id: string;
   readonly name: string;
@@ -20,18 +20,18 @@ export interface NewManifest {
   readonly [field: string]: unknown;
 }
 
-/** What `new` decides of every flow. */
+/** What `new` decides for every flow. */
 export interface NewFlow {
   readonly name: string;
   readonly slug: string;
-  /** Undefined where the publisher hands the key over, or where nothing is verified. */
+  /** Undefined if the publisher hands the key over, or if nothing is verified. */
   readonly key: string | undefined;
   readonly mode: EnforcementMode;
-  /** Where each delivery is sent on to; undefined where it is logged. */
+  /** Where each delivery is forwarded; undefined if it is logged. */
   readonly forward: string | undefined;
 }
 
-/** The publisher's first flow, with what this one has of its own. */
+/** The publisher's first flow, with the particulars of this one. */
 export function publisherManifest(
   { publisher, slug, key, mode, forward, name }: NewFlow & { readonly publisher: Publisher },
   { publicUrl }: Settings,
@@ -54,7 +54,7 @@ export function publisherManifest(
   };
 }
 
-/** Why no new trigger can have the slug. */
+/** Why no new trigger can have this slug. */
 export function mistakeInSlug(slug: string, flows: readonly LoadedFlow[]): string | undefined {
   const [, kind] = /\.(schema|test)$/i.exec(slug) ?? [];
   if (kind !== undefined) return `"${slug}.json" would count as a ${kind}; choose another slug`;
@@ -74,7 +74,7 @@ export function mistakeInUrl(text: string): string | undefined {
     : 'expected a URL that begins with http:// or https://';
 }
 
-/** The first step that sends each delivery on. */
+/** The first step, which forwards each delivery. */
 export function forwardingTo(url: string) {
   return {
     forward: {
@@ -87,12 +87,12 @@ export function forwardingTo(url: string) {
 
 const LATER: SecretReader = () => ({ value: 'a secret that is set later' });
 
-/** The flows of a folder, those too whose secrets are not there yet. */
+/** The flows of a folder, including those whose secrets do not exist yet. */
 export async function flowsIn(folder: string, { extensions }: CommandContext): Promise<readonly LoadedFlow[]> {
   return (await loadManifests(folder, { ...extensions.rules.folder, readSecret: LATER })).flows;
 }
 
-/** Throws for what the manifest cannot be loaded for, but for secrets that are not there yet; yields the warnings. */
+/** Throws if the manifest cannot be loaded, except for missing secrets; yields the warnings. */
 export function refuseMistakes(manifest: NewManifest, file: string, { extensions }: CommandContext): ManifestIssue[] {
   const rules = { ...extensions.rules.folder, readSecret: LATER };
   const { issues } = parseManifest(JSON.stringify(manifest), file, rules);
@@ -102,12 +102,12 @@ export function refuseMistakes(manifest: NewManifest, file: string, { extensions
   return known.map((issue) => withoutPlace(issue));
 }
 
-/** The text that was read is not the file's own. */
+/** The parsed text is not the file's own, so its lines and columns mean nothing. */
 function withoutPlace({ line: _, column: __, ...issue }: ManifestIssue): ManifestIssue {
   return issue;
 }
 
-/** All of the manifests by their files, or none; overwrites no file. */
+/** Writes all manifests to their files, or none; overwrites no file. */
 export async function writeManifests(
   folder: string,
   manifests: ReadonlyMap<string, NewManifest>,
@@ -126,7 +126,7 @@ export async function writeManifests(
     await Promise.all(written.map((file) => rm(file, { force: true })));
     throw error;
   }
-  // The manifests name it, for editors.
+  // The manifests refer to it, for editors.
   await writeFile(join(folder, 'manifest.schema.json'), schemaText(extensions), { flag: 'wx' }).catch(() => {});
 }
 
@@ -142,12 +142,12 @@ async function writeOnce(file: string, manifest: NewManifest): Promise<void> {
 
 const UNKNOWN_HOST = 'https://YOUR-HOST';
 
-/** Where the publisher is to send. */
+/** The URL that the publisher must send to. */
 export function urlOf(slug: string, publicUrl: string | undefined): string {
   return `${publicUrl ?? UNKNOWN_HOST}/flows/api/webhook/${slug}`;
 }
 
-/** What a URL lacks. */
+/** Says that a URL lacks its host. */
 export function hostLines({ publicUrl }: Settings, manifest?: NewManifest): string[] {
   if (publicUrl !== undefined) return [];
   const isWritten = JSON.stringify(manifest)?.includes(UNKNOWN_HOST) === true;
@@ -156,7 +156,7 @@ export function hostLines({ publicUrl }: Settings, manifest?: NewManifest): stri
   ];
 }
 
-/** What a step needs before it may call its URL. */
+/** Says what a step needs before it may call its URL. */
 export function forwardLines(forward: string | undefined, { egressAllow }: Settings): string[] {
   const host = forward === undefined ? '' : new URL(forward).hostname.replace(/^\[|\]$/g, '');
   if (!isLoopbackHost(host) || egressAllow.length > 0) return [];
@@ -165,14 +165,14 @@ export function forwardLines(forward: string | undefined, { egressAllow }: Setti
   ];
 }
 
-/** The references of the trigger, each once. */
+/** The secret references of the trigger, each once. */
 export function referencesOf({ triggers }: NewManifest): string[] {
   const inputs = Object.values(triggers)[0]?.inputs ?? {};
   const texts = Object.values(inputs).filter((value) => typeof value === 'string');
   return [...new Set(texts.filter(isReference))];
 }
 
-/** Where the value of a reference has to be put. */
+/** Where to put the value of a reference. */
 export function placeOfReference(reference: string): string {
   const [, kind = '', name = ''] = /^(env|file):(.*)$/i.exec(reference) ?? [];
   return kind.toLowerCase() === 'env'

@@ -2,9 +2,9 @@ import type { Readable, Writable } from 'node:stream';
 import { CommandError } from '../../commands/context.ts';
 import { beginsWith } from '../../model/plain-name.ts';
 
-/** Who answers questions. Rejects with `CommandError` where they leave. */
+/** Somebody who answers questions. Rejects with `CommandError` if they leave. */
 export interface Person {
-  /** Lets them type to find one of the choices. */
+  /** Lets the person type to find a choice. */
   choose<Value>(message: string, choices: readonly Choice<Value>[]): Promise<Value>;
   /** Asks again until `mistakeIn` finds none; an empty answer accepts the proposal. */
   enter(message: string, proposal: string, mistakeIn: (text: string) => string | undefined): Promise<string>;
@@ -15,13 +15,13 @@ export interface Choice<Value> {
   readonly value: Value;
   readonly label: string;
   readonly hint?: string;
-  /** What finds it as well. */
+  /** Other names that find it. */
   readonly names?: readonly string[];
 }
 
-/** Asks at a terminal; the streams are those of the process where not given. */
+/** Asks at a terminal; by default with the streams of the process. */
 export async function atTerminal(streams: { input?: Readable; output?: Writable } = {}): Promise<Person> {
-  // Loaded only here: no other command asks.
+  // Loaded only here, because no other command asks questions.
   const { autocomplete, confirm, isCancel, select, text } = await import('@clack/prompts');
   const answered = <Answer>(answer: Answer | symbol): Answer => {
     if (isCancel(answer)) throw new CommandError('Nothing was written');
@@ -29,7 +29,7 @@ export async function atTerminal(streams: { input?: Readable; output?: Writable 
   };
   return {
     async choose(message, choices) {
-      // The place of a choice stands for it: its value may be anything.
+      // Uses the index of a choice, because its value can have any type.
       const options = choices.map(({ label, hint }, value) => ({
         value,
         label,
@@ -56,5 +56,5 @@ export async function atTerminal(streams: { input?: Readable; output?: Writable 
   };
 }
 
-/** A longer list is searched by typing. */
+/** Longer lists are searched by typing. */
 const MAX_WITHOUT_SEARCH = 5;

@@ -17,29 +17,29 @@ import { createSchemeRegistry, resolveScheme } from '../../webhooks/schemes/reso
 import { randomKey, signsWithSameKey } from '../../webhooks/schemes/sign.ts';
 import type { SignatureSpec } from '../../webhooks/schemes/spec.ts';
 
-/** Who sends, what to enter there, and a first flow. */
+/** A publisher, what to enter there, and a first flow. */
 export interface Publisher {
-  /** Name, scheme and everything else that it may be called. */
+  /** Name, scheme and all other names that find it. */
   readonly names: readonly string[];
   readonly title: string;
-  /** What to do there, step by step, in Markdown; `{URL}` is that of the trigger. */
+  /** What to do at the publisher, step by step, in Markdown; `{URL}` is the URL of the trigger. */
   readonly clickPath: readonly string[];
-  /** Its flow, for the URL of its trigger. */
+  /** Its flow, given the URL of its trigger. */
   flow(url: string): FirstFlow;
-  /** The fields of that trigger, `{URL}` likewise. */
+  /** The fields of that trigger, also with `{URL}`. */
   readonly inputs: WebhookInputs;
   readonly signing: Signing;
 }
 
-/** What is to be known of a scheme before there is a trigger. */
+/** What must be known of a scheme before there is a trigger. */
 interface Signing {
   readonly keyIsChosen: boolean;
-  /** Whether a key of the trigger also signs, as far as its scheme says; undefined where the key decides. */
+  /** Whether a key of the trigger can also sign, according to its scheme; undefined if the key decides. */
   readonly signsWithSameKey: boolean | undefined;
   randomKey(): string;
 }
 
-/** All that have a page in docs/publishers, in the order of their names. */
+/** All publishers with a page in docs/publishers, by name. */
 export function knownPublishers(): Publisher[] {
   const publishers = [...PUBLISHERS, ...STANDARD_ROWS].flatMap(({ name, aliases = [] }): Publisher | [] => {
     const { row, subject } = publisherOf(name) ?? {};
@@ -68,7 +68,7 @@ const SIGNED: WebhookInputs = {
   webhookEnforcementMode: 'Enforce',
 };
 
-/** The one standard that a trigger names by itself. */
+/** The only standard that is used as a scheme without a publisher. */
 const ANY_BY_RFC_9421: Publisher = {
   names: ['HttpMessageSignatures', RFC_9421, 'message-signatures'],
   title: RFC_9421,
@@ -82,7 +82,7 @@ const ANY_BY_RFC_9421: Publisher = {
   signing: signingOf(undefined),
 };
 
-/** Of a scheme that the fields of a trigger complete; undefined for that of a standard. */
+/** The spec completed by a trigger's fields; undefined for a standard. */
 function sharedSpec(inputs: WebhookInputs): SignatureSpec | undefined {
   const scheme = resolveScheme(createSchemeRegistry(), inputs);
   return scheme?.kind === 'spec' ? scheme.spec : undefined;
@@ -108,17 +108,17 @@ export function publisherNamed(text: string, publishers: readonly Publisher[]): 
   const most = namesOf(alike.slice(0, MOST_NAMED)).join(', ');
   const more = alike.length > MOST_NAMED ? ` or ${alike.length - MOST_NAMED} others` : '';
   if (alike.length > 1) return new Mistake(`"${text}" may be ${most}${more}; write more of the name`);
-  // Without titles, which are written in words, and pages.
+  // Without pages and titles, which are words.
   const names = publishers.flatMap((publisher) => publisher.names.filter((name) => /^[A-Z]\w*$/.test(name)));
   const nearest = meant(namesLike(text, names)) || `; \`${commandHere()} schemes\` lists them.`;
   const others = 'For your own sender use Generic; for other signatures read docs/publishers/custom.md.';
   return new Mistake(`There is no publisher "${text}"${nearest} ${others}`);
 }
 
-/** A list of all would be a page. */
+/** A list of all would fill a page. */
 const MOST_NAMED = 8;
 
-/** What a person wrote and cannot be used, in words for them. */
+/** Unusable input, with a message for the person who wrote it. */
 export class Mistake {
   readonly message: string;
   constructor(message: string) {

@@ -54,7 +54,7 @@ export async function writeNew(options: NewOptions, command: Command): Promise<v
   if (told !== undefined) print(`\n${told}\n`);
 }
 
-/** Writes the manifest and what belongs to it; without a person, by the options alone. */
+/** Writes the manifest and its other files; without a person, uses only the options. */
 export async function writeWebhook(
   options: NewOptions,
   { envFile, person }: { envFile: string; person: Person | undefined },
@@ -78,7 +78,7 @@ export async function writeWebhook(
   return { file, manifest, answers, settings: context.settings, keyFile };
 }
 
-/** Readable by its owner alone, where it is new. Overwrites no variable: something else may use it. */
+/** A new file is readable by its owner only. Overwrites no variable: something else may use it. */
 async function addVariable(file: string, name: string, value: string): Promise<void> {
   const before = await readFile(file, 'utf8').catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
@@ -91,12 +91,12 @@ async function addVariable(file: string, name: string, value: string): Promise<v
 interface Answers {
   readonly publisher: Publisher;
   readonly slug: string;
-  /** Undefined where the publisher hands the key over. */
+  /** Undefined if the publisher hands the key over. */
   readonly key: string | undefined;
-  /** The variable that gets a key made up here; undefined where the key comes from elsewhere. */
+  /** The variable for a generated key; undefined if the key comes from elsewhere. */
   readonly generatedKey: string | undefined;
   readonly mode: EnforcementMode;
-  /** Where each delivery is sent on to; undefined where it is logged. */
+  /** Where each delivery is forwarded; undefined if it is logged. */
   readonly forward: string | undefined;
   readonly name: string;
 }
@@ -104,12 +104,12 @@ interface Answers {
 interface Known {
   readonly publishers: readonly Publisher[];
   readonly flows: readonly LoadedFlow[];
-  /** Undefined without a terminal: what is not given is then what would have been proposed. */
+  /** Undefined without a terminal: missing options then take the proposed values. */
   readonly person: Person | undefined;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Takes what the options say, and asks for the rest. */
+/** Takes what the options give, and asks for the rest. */
 export async function gatherAnswers(options: NewOptions, known: Known): Promise<Answers> {
   const { flows, person } = known;
   const publisher = await choosePublisher(options.publisher, known);
@@ -167,7 +167,7 @@ async function choosePublisher(given: string | undefined, { publishers, person }
   return person.choose('Who sends? Type to search', choices);
 }
 
-/** The variable that is to get a key made up here. */
+/** The variable for a generated key, if one is needed. */
 async function chooseGeneratedKey(
   key: string | undefined,
   { publisher, options, known }: { publisher: Publisher; options: NewOptions; known: Known },
@@ -243,11 +243,11 @@ interface Written {
   readonly manifest: NewManifest;
   readonly answers: Answers;
   readonly settings: Settings;
-  /** The file that got a key. */
+  /** The file that the key was written to. */
   readonly keyFile: string | undefined;
 }
 
-/** What is left to do, in order. */
+/** The remaining steps, in order. */
 function instructions({ file, manifest, answers, settings, keyFile }: Written): string[] {
   const { publisher, slug, mode } = answers;
   const url = urlOf(slug, settings.publicUrl);
@@ -288,13 +288,13 @@ function trial({ publisher, slug, key }: Answers): string {
   return `let ${publisher.title} send    it alone has the private key, so \`sluice send\` cannot sign for it`;
 }
 
-/** Where the values of all references have to be put. */
+/** Where to put the values of all references. */
 function secretLines(manifest: NewManifest, { generatedKey }: Answers): string[] {
   const open = referencesOf(manifest).filter((reference) => reference.slice('env:'.length) !== generatedKey);
   return open.map((reference) => `Key:  ${placeOfReference(reference)}`);
 }
 
-/** A step in Markdown as text for a terminal. */
+/** A step in Markdown as plain text for a terminal. */
 function plainText(markdown: string): string {
   return markdown
     .replaceAll('the trigger below', 'this manifest')
