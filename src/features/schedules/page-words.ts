@@ -1,4 +1,4 @@
-/** What its operations are called in the activity. */
+/** Names of its operations in the activity. */
 export const actions = {
   pauseSchedule: 'Pause a schedule',
   resumeSchedule: 'Resume a schedule',

@@ -21,7 +21,7 @@ type Schedule = z.output<typeof scheduleSchema>;
 
 const TAKE = 100;
 
-/** Cron triggers: when they fire, and what may be done about it. */
+/** Cron triggers: when they fire, and actions on them. */
 function SchedulesPage() {
   const [query] = useQuery();
   const path = withQuery('/schedules', { skip: skipOf(query), take: TAKE, includeTotal: true });
@@ -170,7 +170,7 @@ interface CronDialogProps {
   readonly onChanged: () => void;
 }
 
-/** Asks for another expression and shows when it would fire, as the service reads it, before it is saved. */
+/** Asks for a new expression and, before saving it, shows when it would fire according to the service. */
 function CronDialog({ schedule, onClose, onChanged }: CronDialogProps) {
   const { cron, timeZone, manifestCron } = schedule;
   const [text, setText] = useState(cron);
@@ -263,7 +263,7 @@ interface Outcome {
 
 const pathOf = ({ jobId }: Schedule, verb: string) => `/schedules/${encodeURIComponent(jobId)}/${verb}`;
 
-/** Does something to a schedule and says what became of it; whether it was done. */
+/** Sends a command to a schedule and shows the result; yields whether it succeeded. */
 async function commandSchedule(schedule: Schedule, verb: 'pause' | 'resume' | 'trigger'): Promise<boolean> {
   try {
     const { message, runId } = await ask<Outcome>(pathOf(schedule, verb), { method: 'POST' });

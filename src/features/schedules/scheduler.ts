@@ -16,15 +16,15 @@ import { type ScheduleRecord, schedulesStore } from './store.ts';
 
 /** Starts the runs of cron triggers. */
 interface Scheduler {
-  /** Takes up what was missed while the service was down, then fires tick by tick. */
+  /** Handles ticks missed while the service was down, then fires tick by tick. */
   start(): Promise<void>;
-  /** Takes up triggers and expressions of a deploy at once; else it happens within a minute. */
+  /** Applies a deploy's triggers and expressions at once; without this call, it happens within a minute. */
   sync(): Promise<void>;
-  /** Schedules of the triggers that are deployed now. */
+  /** Schedules of all deployed triggers. */
   list(): Promise<Schedule[]>;
-  /** These yield undefined where no deployed cron trigger has the id. */
+  /** These yield undefined if no deployed cron trigger has the id. */
   setPaused(jobId: string, isPaused: boolean): Promise<Schedule | undefined>;
-  /** An expression that equals the manifest's takes an earlier change back. */
+  /** The manifest's own expression undoes an earlier change. */
   setCron(jobId: string, cronExpression: string): Promise<Schedule | undefined>;
   trigger(jobId: string): Promise<TriggerResult | undefined>;
   stop(): Promise<void>;
@@ -34,7 +34,7 @@ export interface Schedule extends ScheduleRecord {
   /** `flow-{flowId}-{triggerKey}`. */
   readonly jobId: string;
   readonly flowName: string;
-  /** The flow is drained: nothing fires, and once that ends everything does that is not paused by itself. */
+  /** The flow is draining: nothing fires until that ends; then everything fires again that is not itself paused. */
   readonly isDraining: boolean;
 }
 
@@ -48,7 +48,7 @@ interface SchedulerServices {
   readonly report: Pick<Report, 'triggerDisabled'>;
   readonly metrics: Pick<Metrics, 'scheduleLagMs'>;
   readonly refresh: RefreshFlow;
-  /** While it is not, nothing fires here and no tick is corrected: see `Heartbeat`. */
+  /** If false, nothing fires here and no tick is corrected: see `Heartbeat`. */
   readonly isFit: () => boolean;
 }
 
@@ -60,12 +60,12 @@ interface Job {
   readonly trigger: CronTrigger;
 }
 
-/** Changes that this process was not told of, such as a clock that was set, are seen at the latest after this time. */
+/** Notices unannounced changes, such as a clock that was set, after this time at the latest. */
 const LONGEST_SLEEP_MS = 60_000;
-/** A tick that is this late was missed: the machine slept, or the store was away. */
+/** A tick this late was missed: the machine was asleep, or the store was unavailable. */
 const MISSED_AFTER_MS = 30_000;
 const RETRY_MS = 1000;
-/** A clock that is corrected by less than this must not fire a tick a second time. */
+/** A clock corrected by less than this must not fire a tick a second time. */
 const CORRECTION_MS = 60_000;
 const NO_BODY = { body: new Uint8Array(0), contentType: null, headers: {} } as const;
 
@@ -78,7 +78,7 @@ class CronScheduler implements Scheduler {
   readonly #store: Members<typeof schedulesStore>;
   #timer: NodeJS.Timeout | undefined;
   #isActive = false;
-  /** A tick must not meet a change half made. */
+  /** Serial, so that a tick never sees half a change. */
   readonly #queue = serially();
 
   constructor(services: SchedulerServices) {
@@ -148,7 +148,7 @@ class CronScheduler implements Scheduler {
       const found = schedules.find((each) => each.jobId === jobId);
       if (job === undefined || found === undefined) return undefined;
       const changed = change(recordOf(found), job);
-      // What fell due while it was paused was not missed: it was not wanted.
+      // Ticks during a pause were not missed: nobody wanted them.
       const isSame = changed.cron === found.cron && changed.isPaused === found.isPaused;
       const saved = await this.#save(isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) });
       this.#sleepUntil(earliestOf([...schedules.filter((each) => each !== found), saved]));
@@ -156,7 +156,7 @@ class CronScheduler implements Scheduler {
     });
   }
 
-  /** One after the other, and once more where another process changed a schedule that this one was about to change. */
+  /** Runs one at a time, and again if another process changed a schedule that this one was about to change. */
   #turn<Value>(work: () => Promise<Value>): Promise<Value> {
     return this.#queue.run(async () => {
       for (let left = START_TRIES; ; left -= 1) {
@@ -175,7 +175,7 @@ class CronScheduler implements Scheduler {
     return saved;
   }
 
-  /** Every cron trigger with its state, made or brought up to the manifest and the clock where it has to be. */
+  /** Every cron trigger with its state, which is created, or adapted to manifest and clock, if necessary. */
   async #current(): Promise<Schedule[]> {
     const { clock, isFit } = this.#services;
     const stored = new Map((await this.#store.listSchedules()).map((each) => [jobIdOf(each), each]));
@@ -198,10 +198,10 @@ class CronScheduler implements Scheduler {
       const { name: flowName, drainingSince } = flow.record;
       schedules.push({ ...schedule, jobId, flowName, isDraining: drainingSince !== undefined });
     }
-    // What falls due while no manifest has the trigger is not missed, should one have it again.
+    // Ticks while no manifest has the trigger do not count as missed if one has it again later.
     for (const absent of stored.values()) {
       if (absent.nextAt === null) continue;
-      // Another process may have deployed the trigger since: then this one takes it up with the next round.
+      // Another process may have deployed the trigger since; then the next round of this one includes it.
       await this.#services.refresh(absent.flowId);
       if (this.#jobs().some(({ jobId }) => jobId === jobIdOf(absent))) continue;
       await this.#save({ ...absent, nextAt: null });
@@ -209,7 +209,7 @@ class CronScheduler implements Scheduler {
     return schedules;
   }
 
-  /** The tick that is stored, or an earlier one: then that one was computed by a clock that was fast. */
+  /** The stored tick, or an earlier one: then a fast clock had computed the stored one. */
   #corrected(schedule: ScheduleRecord): number | null {
     const now = this.#services.clock.now();
     const { nextAt, lastAt } = schedule;
@@ -219,7 +219,7 @@ class CronScheduler implements Scheduler {
     return nextAt === null || computed === null ? computed : Math.min(nextAt, computed);
   }
 
-  /** Fires what is due and sleeps until the next is. A tick more than `lateMs` late was missed. */
+  /** Fires due ticks and sleeps until the next one. A tick more than `lateMs` late was missed. */
   async #round({ lateMs }: { lateMs: number }): Promise<void> {
     const { clock, isFit } = this.#services;
     if (!isFit()) {
@@ -237,7 +237,7 @@ class CronScheduler implements Scheduler {
     this.#sleepUntil(next);
   }
 
-  /** Starts the run of a tick, unless it is passed over, and yields the tick after it. Of several that were missed one fires. */
+  /** Starts the run of a tick unless it is skipped, and yields the next tick. Of several missed ticks, one fires. */
   async #fire(
     tick: { schedule: Schedule; dueAt: number; isMissed: boolean },
     left = START_TRIES,
@@ -248,7 +248,7 @@ class CronScheduler implements Scheduler {
     // A deploy may have changed or removed the trigger since the round began.
     const find = () => this.#jobs().find((each) => each.jobId === jobId);
     const known = find();
-    // Another process may have opened the flow.
+    // Another process may have enabled the flow.
     if (known !== undefined && !startsRuns(known.flow.record)) await this.#services.refresh(flowId);
     const job = find();
     if (job === undefined) return null;
@@ -309,7 +309,7 @@ class CronScheduler implements Scheduler {
     try {
       await this.sync();
     } catch (error) {
-      // The tick stays due: it fires as soon as the store answers again.
+      // The tick stays due and fires as soon as the store answers again.
       this.#services.logger.error({ err: error }, 'cron triggers could not be fired; trying again');
       this.#sleepUntil(this.#services.clock.now() + RETRY_MS);
     }
@@ -328,7 +328,7 @@ class CronScheduler implements Scheduler {
   }
 }
 
-/** Another process changed a schedule since it was read. */
+/** Another process changed a schedule after it was read. */
 class ScheduleMovedError extends Error {
   constructor(jobId: string) {
     super(`another process keeps changing the schedule ${jobId}`);
@@ -345,7 +345,7 @@ function earliestOf(schedules: readonly Pick<ScheduleRecord, 'nextAt'>[]): numbe
   return ticks.length === 0 ? null : Math.min(...ticks);
 }
 
-/** The first tick after `now`; null while paused, and where there is none. */
+/** The first tick after `now`; null while paused, or if there is none. */
 function nextTick(
   { cron, timeZone, isPaused }: Pick<ScheduleRecord, 'cron' | 'timeZone' | 'isPaused'>,
   now: number,
@@ -354,7 +354,7 @@ function nextTick(
   return nextTicks({ cron, timeZone }, now, 1)[0] ?? null;
 }
 
-/** The first `count` ticks after an instant; fewer where the expression names no more. */
+/** The first `count` ticks after an instant; fewer if the expression has no more. */
 export function nextTicks(
   { cron, timeZone }: Pick<ScheduleRecord, 'cron' | 'timeZone'>,
   after: number,

@@ -29,7 +29,7 @@ import { oncePer } from '../../model/once-per.ts';
 import { schedulesAttention } from './attention.ts';
 import { createScheduler, nextTicks, type Schedule } from './scheduler.ts';
 
-/** The scheduler of a service; it fires once the steps run. */
+/** The scheduler of a service; it starts to fire once steps run. */
 const schedulerOf = oncePer((services: DashboardServices) => {
   const { receiver, heartbeat, clock } = services;
   const isFit = () => (heartbeat ?? clock).isFit();
@@ -64,7 +64,7 @@ const previewSchema = z.object({
   nextExecutions: z.array(field.time()).describe('Fewer than requested if the expression has no more.'),
 });
 
-/** Cron triggers: when they fire, and changes that survive a restart. */
+/** Lists cron triggers with their next times, and changes them; changes survive a restart. */
 const scheduleRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/schedules',
@@ -229,7 +229,7 @@ function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.out
   };
 }
 
-/** Triggers that the scheduler does not know, because the manifest switches them off. */
+/** Triggers switched off in the manifest, which the scheduler does not know. */
 function switchedOff({ catalog }: DashboardServices): Schedule[] {
   return catalog.list().flatMap(({ record: { id, name }, loaded }) =>
     Object.entries(loaded.manifest.triggers).flatMap(([triggerKey, trigger]): Schedule[] => {
@@ -241,7 +241,7 @@ function switchedOff({ catalog }: DashboardServices): Schedule[] {
   );
 }
 
-/** A due schedule fires within seconds; after this long something is wrong. */
+/** A due schedule fires within seconds; after this time something is wrong. */
 const OVERDUE_AFTER_MS = 120_000;
 
 async function scheduleItems(
@@ -253,7 +253,7 @@ async function scheduleItems(
     const name = `${schedule.flowName}/${schedule.triggerKey}`;
     const { nextAt, lastAt, isPaused, isDraining, flowId, triggerKey } = schedule;
     const where = { link: '/flows/schedules', flowId, triggerKey };
-    // A flow that is being drained misses its ticks on purpose.
+    // A draining flow misses its ticks on purpose.
     if (isDraining) return [];
     if (isPaused) {
       const missed = lastAt === null ? undefined : nextTicks(schedule, lastAt, 1)[0];

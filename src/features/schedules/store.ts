@@ -12,10 +12,10 @@ export interface ScheduleRecord {
   /** The expression that `nextAt` was computed from. */
   readonly cron: string;
   readonly timeZone: string;
-  /** An operator's expression in place of the manifest's. */
+  /** An operator's expression that replaces the manifest's. */
   readonly cronOverride: string | null;
   readonly isPaused: boolean;
-  /** Null while paused, and if the expression names no future time. */
+  /** Null while paused, or if the expression has no future time. */
   readonly nextAt: number | null;
   readonly lastAt: number | null;
   /** Grows with each change; 0 before it is stored. */
@@ -42,8 +42,8 @@ function* listSchedules(port: Port): Decision<ScheduleRecord[]> {
 }
 
 /**
- * Stores the state of a trigger's schedule unless it has changed since it was read; a tick that fires changes it too.
- * Yields it as stored, or undefined if nothing was stored: then read again.
+ * Stores a trigger's schedule, unless it changed after it was read; firing a tick is a change, too. Yields it as
+ * stored, or undefined if nothing was stored: then read it again.
  */
 function* changeSchedule(port: Port, schedule: ScheduleRecord): Decision<ScheduleRecord | undefined> {
   const { flowId, triggerKey, cron, timeZone, cronOverride, isPaused, nextAt, lastAt, revision } = schedule;
@@ -63,10 +63,10 @@ function* changeSchedule(port: Port, schedule: ScheduleRecord): Decision<Schedul
 }
 
 /**
- * Moves a schedule from the due tick to the next and starts the run, if there is one. It does both or nothing, so a tick
- * starts exactly one run even if the process dies. Only 'fired' changes anything. 'passed': the schedule is no longer at
- * that tick. 'outdated': the run's revision is not the newest, or its flow starts no runs now. Of the replicas that see a
- * tick, the first to move the schedule on starts the run; the others find it moved.
+ * Moves a schedule from the due tick to the next and starts the run, if there is one. It does both or nothing, so a
+ * tick starts exactly one run even if the process dies. Only 'fired' changes anything. 'passed': the schedule is no
+ * longer at that tick. 'outdated': the run's revision is not the newest, or its flow starts no runs now. If several
+ * replicas see a tick, the first to move the schedule starts the run; the others find it moved.
  */
 function* fireSchedule(port: Port, { flowId, triggerKey, dueAt, nextAt, run, at }: Tick): Decision<TickResult> {
   if (run !== null && !(yield* mayStart(sharingFlowRows(port), run))) return 'outdated';
@@ -80,7 +80,7 @@ function* fireSchedule(port: Port, { flowId, triggerKey, dueAt, nextAt, run, at 
   return 'fired';
 }
 
-/** When cron triggers fire, and what operators changed about it. */
+/** When cron triggers fire, with the changes made by operators. */
 export const schedulesStore = storePart({
   name: 'schedules',
   verbs: {
