@@ -9,9 +9,9 @@ import type { RunRows } from '../../store/decisions/rows.ts';
 import type { StepAddress, StepOutcome } from '../../store/store.ts';
 import { type SubRunRows, subRunRows } from './rows.ts';
 
-// A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none of
-// its sub-runs, and the end of a sub-run only wakes one step of its parent, so that neither waits for the other: what the
-// stop of a parent means for its sub-runs is noted, and done in a transaction of its own.
+// A sub-run is a run that a `RunFlow` step of another run, its parent, has started. A parent's transaction locks none
+// of its sub-runs, and the end of a sub-run only wakes one step of its parent, so neither waits for the other. If a
+// parent stops, this is noted, and another transaction then stops its sub-runs.
 
 interface Rows extends RunRows, SubRunRows {}
 
@@ -19,7 +19,7 @@ function* withSubRuns(rows: RunRows): Decision<Rows> {
   return { ...rows, ...(yield* rows.port()).own(subRunRows) };
 }
 
-/** Starts the sub-run that a step asks for, of the revision that the step's run has pinned. */
+/** Starts the sub-run that a step asks for, with the revision pinned by the step's run. */
 function* startSubRun(
   runRows: RunRows,
   { runId, stepKey, at }: StepOutcome,
@@ -36,13 +36,13 @@ function* startSubRun(
   const record = yield* rows.findFlow(flowId);
   const rootStartedAt = above?.rootStartedAt ?? parent.startedAt;
   const pinned = pins[flowId];
-  // One that was there and is not pinned was drained then: what the drain was for may have replaced it since.
+  // If the flow existed but is not pinned, it was draining then, for a deploy that may have happened since.
   if (record === undefined || (pinned === undefined && record.createdAt >= rootStartedAt)) {
     const message = `the flow ${flowId} was not deployed when this run started, and a run cannot start flows that were deployed later`;
     return refused('flow_not_pinned', `${message}; repeat the run`, null);
   }
   const closedSince = record.deletedAt ?? record.drainingSince;
-  // A drain lets runs in flight end, as a deletion does, and this run is part of one.
+  // A drain or a deletion lets runs in flight end, and this sub-run is part of one.
   const isClosedLater = pinned !== undefined && closedSince !== undefined && rootStartedAt < closedSince;
   const why = isClosedLater && record.isEnabled ? undefined : whyClosed(record);
   if (why !== undefined) {
@@ -75,7 +75,7 @@ function* startSubRun(
     return refused('order_deadlock', message, null);
   }
   const ordered = joined ? waitingRun(planned) : planned;
-  // Its own time begins when it may run; the step that waits for it does not wait for longer because of that.
+  // Its own time limit starts when it may run; this does not prolong the wait of the parent's step.
   const limits = isAwaited ? [ordered.timeoutAt, parent.timeoutAt, asked.limitAt ?? null] : [ordered.timeoutAt];
   const times = limits.filter((time) => time !== null);
   const timeoutAt = planned.completedAt === null && times.length > 0 ? Math.min(...times) : null;
@@ -89,7 +89,7 @@ function* startSubRun(
   if (revision !== record.revision) rows.markUnordered(flowId);
   rows.insertParent(run.id, { runId, stepKey, isAwaited, depth, rootStartedAt, isOfFailure });
   if (!isAwaited) return { result: { kind: 'succeeded', output: { runId: run.id } }, run };
-  // One without steps has ended: nothing would wake the step.
+  // A run without steps has ended already, so nothing would wake the step.
   const dueAt = run.completedAt === null ? null : at;
   return { result: { kind: 'waiting', state: { subRun: run.id }, dueAt, signalName: null }, run };
 }
@@ -99,7 +99,7 @@ function refused(code: StepErrorCode, message: string, retryAt: number | null): 
   return { result: retryAt === null ? { kind: 'failed', error } : { kind: 'retry', error, dueAt: retryAt }, run: null };
 }
 
-/** Makes the step due that waits for a run which has ended, if one does; yields its address. */
+/** Makes the step due that waits for the ended run, if there is one; yields its address. */
 function* wakeParent(runRows: RunRows, { runId, at }: FollowedRun): Decision<StepAddress | undefined> {
   const rows = (yield* runRows.port()).own(subRunRows);
   const parent = yield* rows.findParent(runId);
@@ -119,7 +119,7 @@ function* takeOrphans(runRows: RunRows, limit: number): Decision<Orphan[]> {
 export const subFlowsFollower: Follower = {
   name: 'sub-flows',
   *end(rows, ended) {
-    // Most runs are not sub-runs; for them nothing is read.
+    // Most runs are not sub-runs and need no reads here.
     const woken = ended.triggerType === 'flow' ? yield* wakeParent(rows, ended) : undefined;
     return woken === undefined ? {} : { woken };
   },

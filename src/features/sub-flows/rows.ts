@@ -3,41 +3,41 @@ import type { Orphan } from '../../store/decisions/follower.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
 import type { Pins, StepAddress } from '../../store/store.ts';
 
-/** The runs that steps of others have started. */
+/** Sub-runs: the runs started by steps of other runs. */
 export type SubRunRows = Asks<SubRunReads> & SubRunWrites;
 
 interface SubRunReads {
-  /** What a run has pinned when it started. */
+  /** The revisions that a run pinned when it started. */
   findPins(runId: string): Pins;
-  /** The step that started a run; undefined where none did. */
+  /** The step that started a run; undefined if none did. */
   findParent(runId: string): ParentStep | undefined;
-  /** Runs that `orphanSubRuns` noted, which are forgotten with this. Locks them; may leave some that other transactions have. Writes. */
+  /** Takes the runs that `orphanSubRuns` noted and locks them; may skip runs that are locked elsewhere. Writes. */
   takeOrphans(limit: number): readonly (Orphan['run'] & { readonly parentRunId: string | null })[];
 }
 
 interface SubRunWrites {
-  /** Says which step started a run. */
+  /** Stores which step started a run. */
   insertParent(runId: string, parent: ParentStep): void;
   /**
-   * Makes a step due if it waits for this run; else changes nothing. The step is of another run, which needs no lock: this
+   * Makes a step due if it waits for this run; else changes nothing. The step's own run needs no lock, because this
    * changes nothing that a decision reads.
    */
   wakeWaiting(step: StepAddress, subRunId: string, at: number): void;
-  /** Notes the runs in flight that steps of this one wait for: nothing needs their ends any more. */
+  /** Notes the running sub-runs that steps of this run wait for: their results are no longer needed. */
   orphanSubRuns(runId: string): void;
-  /** Says that a run of the flow started with an older revision than its newest. */
+  /** Notes that a run of the flow started with a revision older than the newest. */
   markUnordered(flowId: string): void;
 }
 
 /** The step that started a run. */
 interface ParentStep extends StepAddress {
-  /** It waits for the end of the run. */
+  /** The step waits for the end of the run. */
   readonly isAwaited: boolean;
-  /** Flows above that of the run, each run by the one above it. */
+  /** Number of flows above the run's flow, each started by the one above it. */
   readonly depth: number;
-  /** When the first of the runs above it started. */
+  /** When the topmost of the runs above it started. */
   readonly rootStartedAt: number;
-  /** That one was started by a failure. */
+  /** The topmost run was started by a failure. */
   readonly isOfFailure: boolean;
 }
 
@@ -56,7 +56,7 @@ export function subRunRows(port: Port): SubRunRows {
           root_started_at AS "rootStartedAt", is_of_failure AS "isOfFailure"
         FROM sluice.sub_runs WHERE run_id = ${runId}`),
     *takeOrphans(limit) {
-      // What another transaction has locked is ending or being told to stop there; the next look finds it.
+      // A run locked by another transaction is ending or being stopped there; the next call finds it.
       const taken = yield* port.all<Orphan['run'] & { parentRunId: string | null; seq: number }>(sql`
         SELECT o.seq, r.id AS "runId", r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType",
           r.started_at AS "startedAt", r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt",

@@ -19,8 +19,8 @@ const inputs = z.strictObject({
 });
 
 /**
- * Runs another flow; the output has the id of its run and, if the step waits, how that ended and what its last steps left.
- * The store starts the run together with the outcome of the step, so that there is nothing here to call.
+ * Runs another flow. The output has the id of the run and, if the step waits, its result and the outputs of its last
+ * steps. The store starts the run together with the outcome of the step, so there is nothing to call here.
  */
 const runFlow: ServedHandler = {
   ...defineHandler({

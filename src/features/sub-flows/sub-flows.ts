@@ -9,14 +9,14 @@ import { unhandledFailures, wire } from '../../model/planner.ts';
 import { MAX_BYTES, type StepErrorCode } from '../../model/run.ts';
 import type { Claim, RunDetail } from '../../store/store.ts';
 
-/** What the schema of a `RunFlow` step makes of its inputs. */
+/** The inputs of a `RunFlow` step, parsed by its schema. */
 interface RunFlowInputs {
   readonly flow: string;
   readonly body?: Json | undefined;
   readonly wait: boolean;
 }
 
-/** A step that has waited goes on with the run that it started then, whatever its inputs say now. */
+/** A step that has waited goes on with the run that it started, whatever its inputs are now. */
 export async function runSubFlow(
   given: DelegatedStep,
   services: DelegatedServices,
@@ -32,7 +32,7 @@ function startOfSubRun({ flow, body = null, wait }: RunFlowInputs): SubRunStart 
   return { kind: 'runFlow', flowId: flow.toLowerCase(), body, isAwaited: wait };
 }
 
-/** Inputs of a `RunFlow` step: which flow it runs is pinned, what it hands over comes from the newest revision. */
+/** Inputs of a `RunFlow` step: the choice of the flow is pinned; the body comes from the newest revision. */
 export function withPinnedInputs(newest: Json, { inputs }: Pick<StepDefinition, 'inputs'>): JsonObject {
   const given = Object.entries(newest as JsonObject).filter(([key]) => !isPinned(key));
   const pinned = Object.entries(inputs).filter(([key]) => isPinned(key));
@@ -43,17 +43,17 @@ function isPinned(key: string): boolean {
   return (PINNED_INPUTS as readonly string[]).includes(key);
 }
 
-/** The run that a claimed step has waited for; undefined where it has not started one. */
+/** The run that a claimed step waits for; undefined if it has not started one. */
 function subRunOf({ resumed }: Pick<Claim, 'resumed'>): string | undefined {
   const { state } = resumed ?? {};
   const subRun: unknown = typeof state === 'object' && state !== null ? Reflect.get(state, 'subRun') : undefined;
   return typeof subRun === 'string' ? subRun : undefined;
 }
 
-/** How soon to look again at a run that had ended and was opened again by hand before its end was seen. */
+/** Delay before looking again at a run that ended and was reopened by hand before its end was seen. */
 const LOOK_AGAIN_MS = MINUTE_MS;
 
-/** What the end of a run means for the step that waited for it. Rejects as the store does. */
+/** What the end of a run means for the step that waits for it. Rejects if the store does. */
 async function endOfSubRun(
   runId: string,
   { step: { timeoutSeconds }, claim, now }: DelegatedStep,
@@ -76,7 +76,7 @@ async function endOfSubRun(
       return { ...failed('sub_run_timed_out', `${about} reached its time limit`), output };
     case 'Cancelled': {
       const reason = run.cancelReason === null ? '' : `: ${run.cancelReason}`;
-      // Somebody wanted it to end: another one would undo that.
+      // Somebody cancelled it on purpose, and a retry would undo that.
       return { ...failed('sub_run_cancelled', `${about} was cancelled${reason}`), retryable: false, output };
     }
     default:
@@ -97,12 +97,12 @@ async function causeOf({ id, flowId, revision }: RunDetail, { store, catalog }: 
   return key === undefined ? '' : ` at "${key}": ${error?.message ?? 'no reason was stored'}`;
 }
 
-/** The output of its last step, or of its last steps by key where it has several, as of an iteration of a loop. */
+/** The output of its last step; if there are several, their outputs by key, as for an iteration of a loop. */
 async function outputOf({ id, flowId, revision }: RunDetail, { store, catalog }: DelegatedServices): Promise<Json> {
   const { graph } = await catalog.pinned(flowId, revision);
   const last = Object.entries(wire(graph)).flatMap(([key, { downstream }]) => (downstream.length === 0 ? [key] : []));
   if (last.length === 0) return null;
-  // Its body is at most as large as an output.
+  // Twice, because the run's own body is read, too, and can be as large as an output.
   const left = await store.readRunInput({ runId: id, stepKeys: last, maxBytes: 2 * MAX_BYTES.output });
   const outputs = left === undefined || left.kind !== undefined ? undefined : left.steps;
   const [only] = last;
