@@ -26,7 +26,7 @@ const operationSchema = z.object({
   security: z.array(z.record(z.string(), z.array(z.string()))).default([]),
 });
 
-/** What tools are made from: the OpenAPI document of a service, as far as it is read. */
+/** The source of all tools: the parts read of a service's OpenAPI document. */
 export const documentSchema = z.object({
   paths: z.record(z.string(), z.record(z.string(), operationSchema)),
   components: z.object({ schemas: z.record(z.string(), schema) }),
@@ -35,7 +35,7 @@ export const documentSchema = z.object({
 export type ServiceDocument = z.output<typeof documentSchema>;
 type Operation = z.output<typeof operationSchema>;
 
-/** A tool of an agent: an operation that reads, or one of the two halves of an operation that is planned first. */
+/** A tool for an agent: an operation that reads, or one of the two halves of an operation that is planned first. */
 export interface AgentTool {
   readonly name: string;
   readonly description: string;
@@ -56,12 +56,12 @@ interface ToolRequest {
   readonly body?: string;
 }
 
-/** An agent gave what no tool takes. */
+/** The agent passed arguments that the tool does not accept. */
 export class ArgumentError extends Error {}
 
 /**
- * What reads becomes a tool if its answer is JSON. Of what changes something only that which is planned first: one tool
- * plans, and another one carries out a plan. Without a scope there is no tool that needs it.
+ * An operation that reads becomes a tool if its answer is JSON. An operation that changes something only if it can be
+ * planned first: one tool plans, another carries out a plan. Tools that need a missing scope are left out.
  */
 export function agentTools({ paths }: ServiceDocument, scopes: readonly string[]): AgentTool[] {
   return Object.entries(paths).flatMap(([path, methods]) =>
@@ -121,7 +121,7 @@ function pathOf(path: string, parameters: Parameters, args: Arguments): string {
   return Object.keys(query).length === 0 ? filled : listPath(filled, query);
 }
 
-/** A URL takes `.` and `..` for steps through the path, which would lead to another operation. */
+/** In a URL, `.` and `..` would lead to another operation. */
 function segmentOf(name: string, text: string): string {
   if (text === '' || text === '.' || text === '..') throw new ArgumentError(`${name}: there is none with this name`);
   return encodeURIComponent(text);
@@ -130,13 +130,13 @@ function segmentOf(name: string, text: string): string {
 const REASON = { type: 'string', minLength: 1, maxLength: 500, description: 'Why; kept in the activity.' };
 const TOKEN = { type: 'string', minLength: 1, description: 'The `token` of the plan.' };
 
-/** The body of what is planned first takes `plan` and the `token` of a plan. */
+/** The body of an operation that is planned first takes `plan` and the `token` of a plan. */
 function plannedTools({ path, operation, answer }: Offered): AgentTool[] {
   const { operationId, parameters, requestBody } = operation;
   const { properties = {} } = (requestBody?.content['application/json']?.schema ?? {}) as { properties?: Schema };
   const { plan, token, ...filter } = properties;
   if (plan === undefined || token === undefined) return [];
-  // Where a filter has that name itself, why something is done is said in the query.
+  // If a filter has a field of that name, the reason of the action is in the query.
   const isWhyInQuery = parameters.some(({ name }) => name === 'reason');
   const { reason: _, ...withoutWhy } = filter;
   const planName = `plan${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}`;
@@ -174,8 +174,8 @@ function plannedTools({ path, operation, answer }: Offered): AgentTool[] {
 }
 
 /**
- * An agent reads all tools before it calls one: of what a parameter is, it gets the first sentence. Times may be dates and
- * milliseconds too, so their format is the service's to check.
+ * An agent reads all tools before it calls one, so a parameter keeps only the first sentence of its description. Times
+ * may also be dates or milliseconds, so the service checks their format.
  */
 function shortened(properties: Schema): Schema {
   return Object.fromEntries(

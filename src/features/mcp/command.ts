@@ -47,7 +47,7 @@ Tools whose names begin with plan change nothing. The tool that carries out a pl
 const actorSchema = z.object({ scopes: z.array(z.string()) });
 
 async function serveAgent(options: McpOptions): Promise<void> {
-  // Standard output is the protocol's: a config module that prints something must not break it.
+  // Standard output belongs to the protocol, and config modules that print must not break it.
   console.log = console.error;
   console.info = console.error;
   const client = await clientOf(options);
@@ -58,7 +58,7 @@ async function serveAgent(options: McpOptions): Promise<void> {
   const tools = all.filter(({ answer }) => hasBodies || answer[CONTENT_MARK] !== true);
   if (tools.length === 0) throw new CommandError('There is nothing that these credentials may read');
   const session: Session = { client, document, plans: createPlans(), hasBodies };
-  // Loaded only here: no other command needs it.
+  // Loaded only here, because no other command needs it.
   const { McpServer, fromJsonSchema } = await import('@modelcontextprotocol/server');
   const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
   const validator = await schemaValidator();
@@ -82,7 +82,7 @@ async function serveAgent(options: McpOptions): Promise<void> {
   });
 }
 
-/** With the ajv that the service checks bodies with: the SDK brings a copy of its own. */
+/** Uses the ajv with which the service checks bodies, instead of the SDK's own copy. */
 async function schemaValidator(): Promise<jsonSchemaValidator> {
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const { default: formats } = await import('ajv-formats');
@@ -103,7 +103,7 @@ async function read(client: ServiceClient, path: string): Promise<unknown> {
   return (await client.ask({ method: 'GET', path })).body;
 }
 
-/** Parses what a service says of itself. Throws `CommandError` for a release that does not say it. */
+/** Parses a service's description of itself. Throws `CommandError` if its release does not give one. */
 function readAs<Parsed>(schema: z.ZodType<Parsed>, body: unknown): Parsed {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
@@ -125,7 +125,7 @@ async function call(tool: AgentTool, args: Arguments, session: Session): Promise
     return { content: [{ type: 'text', text: textOf(tool, args, { body, ...session }) }] };
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof ArgumentError)) throw error;
-    // A refusal quotes what it refuses.
+    // Treated as data, because a refusal quotes what it refuses.
     return { content: [{ type: 'text', text: asData(fitted(error.message).json) }], isError: true };
   }
 }
@@ -149,11 +149,11 @@ function howToGoOn({ isPaged, inputSchema }: AgentTool, { skip = 0 }: Arguments)
   return names.length === 0 ? '' : `Ask for less: this takes ${names.join(', ')}.`;
 }
 
-/** The tokens of plans, which are long, under short names. */
+/** Stores the tokens of plans, which are long, under short names. */
 interface Plans {
   /** The answer to a plan, with the name in place of the token. */
   keep(operationId: string, answer: unknown): unknown;
-  /** The token. Throws `ArgumentError` for a name that no plan of this operation has. */
+  /** The token. Throws `ArgumentError` if no plan of this operation has the name. */
   take(operationId: string, name: unknown): string;
 }
 
