@@ -47,7 +47,7 @@ async function restore(name: string, revision: number, options: RestoreOptions):
   const given = { allow: allow.join(',') || undefined, dryRun };
   const path = listPath(`/flows/api/flows/${flowId}/revisions/${revision}/restore`, given);
   const outcome = await askOutcome(client, path, reason);
-  // Naming the number of the revision shows that a rollback is intended.
+  // Giving the number of the revision shows that a rollback is intended.
   const allowed: readonly Override[] = [...allow, 'rollback'];
   const conclusion = concludeDeploy([outcome], allowed);
   if (json) printJson(outcome);
@@ -58,7 +58,7 @@ async function restore(name: string, revision: number, options: RestoreOptions):
 
 type Restored = DeployOutcome & { readonly warnings: readonly string[] };
 
-/** A refusal of the deploy has an outcome too. Throws `RefusedError` for others, such as that the revision is in force. */
+/** A refused deploy has an outcome, too. Throws `RefusedError` for others, such as that the revision is in force. */
 async function askOutcome(client: ServiceClient, path: string, reason: string | undefined): Promise<Restored> {
   try {
     return (await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }) })).body as Restored;

@@ -8,22 +8,22 @@ export type Allowed = Readonly<Record<Allowance, boolean>>;
 
 export const NOTHING_ALLOWED: Allowed = { breaking: false, caution: false, rollback: false, access: false };
 
-/** As the API takes it. */
+/** In the API's format. */
 export function allowedWords(allowed: Allowed): string {
   return (['breaking', 'caution', 'rollback', 'access'] as const).filter((name) => allowed[name]).join(',');
 }
 
 interface PlanProps {
   readonly plan: Api['Deployed'];
-  /** What is done. */
+  /** The action that is planned. */
   readonly verb: 'Deploy' | 'Restore';
   readonly allowed: Allowed;
   readonly onAllow: (allowed: Allowed) => void;
-  /** Whether a manifest that equals an earlier revision has to be allowed. */
+  /** Whether going back to an earlier manifest must be allowed. */
   readonly mayRollBack?: boolean;
 }
 
-/** What a deploy would do, as the service judges it, and what has to be allowed for it. */
+/** What a deploy would do according to the service, and what must be allowed for it. */
 export function DeployPlan({ plan, verb, allowed, onAllow, mayRollBack = false }: PlanProps) {
   const { action, findings, refusal, revision, version, runsInFlight, warnings } = plan;
   if (action === 'unchanged') {
@@ -87,7 +87,7 @@ function allowances({ plan, verb, mayRollBack }: Pick<PlanProps, 'plan' | 'verb'
   return found;
 }
 
-/** Who gets in before and after, where that changes. */
+/** Who gets in before and after the deploy, for each route that changes. */
 function Routes({ routes }: Pick<PlanProps['plan'], 'routes'>) {
   return routes.map(({ route, access, before, after, reasons }) => (
     <div key={route} class="stack">

@@ -12,7 +12,7 @@ export function ClassPill({ name }: { name: Api['Finding']['class'] }) {
   );
 }
 
-/** What changed, what it could do, and what to do about it; the particulars open on demand. */
+/** Each change, its possible effects, and advice; details open on demand. */
 export function Findings({ findings }: { findings: readonly Api['Finding'][] }) {
   return (
     <ul class="findings">
@@ -72,7 +72,7 @@ function Particulars({ finding: { consequence, advice, live, recipe } }: { findi
   );
 }
 
-/** A sentence whose names are in backticks. */
+/** A sentence with names in backticks. */
 function Marked({ text }: { text: string }) {
   const parts = text.split('`');
   return <>{parts.map((part, index) => (index % 2 === 1 ? <code key={`${index} ${part}`}>{part}</code> : part))}</>;

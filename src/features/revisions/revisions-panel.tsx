@@ -18,11 +18,11 @@ const TAKE = 20;
 interface PanelProps {
   readonly flowId: string;
   readonly inForce: number;
-  /** Asks for the flow again. */
+  /** Reloads the flow. */
   readonly refresh: () => void;
 }
 
-/** What was deployed, the newest first, with what each changed and who still runs by it. */
+/** Deployed revisions, newest first, with their changes and the runs that still use them. */
 export function RevisionsPanel({ flowId, inForce, refresh }: PanelProps) {
   const revisions = useResource<PageOf<Api['Revision']>>(
     withQuery(`/flows/${flowId}/revisions`, { take: TAKE, includeTotal: true }),
@@ -128,13 +128,13 @@ function RevisionEntry({ revision, isInForce, onCompare, onRestore }: EntryProps
 
 interface RestoreProps {
   readonly flowId: string;
-  /** The one to go back to. */
+  /** The revision to go back to. */
   readonly revision: number;
   readonly onClose: () => void;
   readonly onRestored: () => void;
 }
 
-/** Shows what going back to a revision would do, as the service judges it, and then does it. */
+/** Shows what going back to a revision would do according to the service, then does it. */
 function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) {
   const [allowed, setAllowed] = useState<Allowed>(NOTHING_ALLOWED);
   const [refused, setRefused] = useState<unknown>();
@@ -142,7 +142,7 @@ function RestoreDialog({ flowId, revision, onClose, onRestored }: RestoreProps) 
     () => restore({ flowId, revision, allowed, isPlan: true }),
     [flowId, revision, allowedWords(allowed)],
   );
-  // The plan before stays while the next is asked for, so that a box that is ticked does not go away.
+  // Keeps the previous plan while the next one loads, so that a ticked box does not disappear.
   const latest = useRef<Api['Deployed']>(undefined);
   if (plan.data !== undefined) latest.current = plan.data;
   const shown = latest.current;
@@ -181,7 +181,7 @@ interface RestoreRequest extends Why {
   readonly isPlan: boolean;
 }
 
-/** A refusal is an answer too: it has the findings. */
+/** A refusal is also an answer: it has the findings. */
 function restore({ flowId, revision, allowed, isPlan, reason }: RestoreRequest): Promise<Api['Deployed']> {
   const path = withQuery(`/flows/${flowId}/revisions/${revision}/restore`, {
     allow: allowedWords(allowed),
@@ -195,7 +195,7 @@ type Difference = Api['RevisionDiff']['differences'][number];
 
 const SIGNS = { added: '+', removed: '−', changed: '±' } as const;
 
-/** Where two manifests differ, by path; secrets are masked on both sides. */
+/** Differences between two manifests, by path; secrets are masked on both sides. */
 function Differences({ flowId, from, to }: { flowId: string; from: number; to: number }) {
   const diff = useResource<Api['RevisionDiff']>(`/flows/${flowId}/revisions/${from}/diff/${to}`);
   return (

@@ -98,13 +98,13 @@ const diffSchema = z
   })
   .meta({ id: 'RevisionDiff' });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface RevisionAnswers {
   readonly Revision: z.output<typeof revisionSchema>;
   readonly RevisionDiff: z.output<typeof diffSchema>;
 }
 
-/** The revisions of a flow. */
+/** Lists and compares the revisions of a flow. */
 const revisionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows/:id/revisions',

@@ -16,7 +16,7 @@ interface RevisionQuery extends TimeSpan {
   readonly take: number;
 }
 
-/** Counts the runs of one revision up to this number. */
+/** Runs of one revision are counted up to this number. */
 const COUNTED_RUNS = 10_000;
 
 type RevisionRow = Omit<RevisionSummary, 'findings' | 'overrides'> & {
@@ -58,7 +58,7 @@ function* listRevisions(
 export const revisionsStore = storePart({
   name: 'revisions',
   verbs: {
-    /** Newest first; undefined for an unknown flow. `since` and `until` are about the deploy. */
+    /** Newest first; undefined for an unknown flow. `since` and `until` limit the time of the deploy. */
     listRevisions: { access: 'read', decide: listRevisions },
   },
 });
