@@ -6,7 +6,7 @@ import { everyStep, type Graph, type PlacedStep } from '../../model/manifest.ts'
 
 type Manifest = Parameters<ManifestRules['checks'][number]>[0]['manifest'];
 
-/** Whether each trigger that signals names a step that waits for a key, and has nothing that only runs have a use for. */
+/** Checks that each signalling trigger names a step that waits for a key, and has no fields that only concern runs. */
 export const signalChecks: ManifestRules['checks'][number] = ({ manifest }) => [
   ...Object.entries(manifest.triggers).flatMap(([triggerKey, trigger]) => {
     const target = signalsOf(trigger);
@@ -38,7 +38,7 @@ function stepProblems(path: string, steps: Graph, at: string[]): Problem[] {
   return [];
 }
 
-/** What says how runs start, stands in the way of an answer. */
+/** Fields about starting runs make no sense on a trigger that answers steps. */
 function idleFields(
   triggerKey: string,
   trigger: Extract<Manifest['triggers'][string], { type: 'webhook' }>,
@@ -53,7 +53,7 @@ function idleFields(
   ];
 }
 
-/** A step that no delivery answers may still be answered by a link or by hand. */
+/** A step that no trigger answers can still be answered by a link or by hand. */
 function keysWithoutTrigger({ triggers, steps }: Manifest): Problem[] {
   const signalled = new Set(Object.values(triggers).map((trigger) => signalsOf(trigger)?.step));
   return keyedSteps(steps).flatMap((step) => {
@@ -67,5 +67,5 @@ function keysWithoutTrigger({ triggers, steps }: Manifest): Problem[] {
 const keyedSteps = (steps: Graph) =>
   everyStep(steps).filter(({ step: { type, inputs } }) => type === 'WaitForSignal' && inputs.key !== undefined);
 
-/** As `signals` names it: `orders.approval` for the step `approval` of the loop `orders`. */
+/** The path as used in `signals`: `orders.approval` for the step `approval` of the loop `orders`. */
 const pathOf = ({ at }: PlacedStep) => at.filter((_, index) => index % 2 === 1).join('.');

@@ -7,7 +7,7 @@ import type { answeredStepsSchema } from './service.ts';
 
 type AnsweredSteps = z.output<typeof answeredStepsSchema>;
 
-/** The runs that a delivery answered, with links. */
+/** Links to the runs that a delivery answered. */
 function AnsweredRuns({ id }: { id: string }) {
   const { data = [] } = useResource<AnsweredSteps>(`/webhooks/${encodeURIComponent(id)}/answered`);
   return (

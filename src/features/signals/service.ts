@@ -8,9 +8,9 @@ import { DAY_MS } from '../../model/clock.ts';
 import { createSweeper } from '../../sweeper.ts';
 import { signalsStore } from './store.ts';
 
-/** A run may start long before it waits. */
+/** Answers are kept this long, because a run may start long before it waits. */
 const KEPT_DAYS = 30;
-/** The oldest of more are forgotten within a minute. */
+/** Beyond these limits, the oldest are deleted within a minute. */
 const MAX_KEPT = 10_000;
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const CHUNK_ROWS = 500;

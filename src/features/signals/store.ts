@@ -8,17 +8,17 @@ import { fromJson } from '../../store/json-columns.ts';
 import type { AwaitingStep } from '../../store/store.ts';
 import { uuidOf } from '../../store/uuids.ts';
 
-/** A delivery answers so many steps at most, those of the oldest runs first, and writes so many bytes for them. */
+/** Limits of one delivery: steps answered, those of the oldest runs first, and bytes written for them. */
 const MAX_ANSWERED = 100;
 const MAX_ANSWERED_BYTES = 8 * 1024 * 1024;
 
-/** Of so many kept deliveries of its key a step looks for its own. */
+/** Number of kept deliveries of its key that a step searches. */
 const MAX_LOOKED_AT = 100;
 
-/** Of a delivery that came before its run had started: publishers repeat what they could not deliver for so long. */
+/** How long before its run a delivery may come: publishers repeat failed deliveries for this long. */
 const EARLY_MS = 3 * DAY_MS;
 
-/** Names what steps wait for: the same step in every round of its loops. Keys of steps hold no dot. */
+/** Identifies what steps wait for; the same for a step in all iterations of its loops. Step keys have no dots. */
 function awaitedBy(flowId: string, stepPath: string, key: string): string {
   return digestOf(flowId, 'awaited', stepPath, key);
 }
@@ -31,7 +31,7 @@ const digestsOf = (calls: readonly Signalled[]) =>
     signal?.key === undefined ? [] : [awaitedBy(flowId, signal.step, signal.key)],
   );
 
-/** In one order everywhere. It is the last lock of an acceptance: a step that waits is only locked where nobody else has it. */
+/** In one order everywhere. The last lock of an acceptance: waiting steps are locked only if nobody else has them. */
 function lock({ later }: Port, digests: readonly string[]): void {
   if (digests.length === 0) return;
   later(sql`
@@ -46,7 +46,7 @@ interface WaitingStep {
   readonly input: string | null;
 }
 
-/** A step that another transaction has locked is just ending its wait. No run is locked: what changes is no matter of its decisions. */
+/** Skips steps locked by another transaction: their wait is ending. Locks no run: its decisions do not read this. */
 function* answer(port: Port, call: Signalled): Decision<number> {
   const [awaited] = digestsOf([call]);
   if (awaited === undefined || call.signal === undefined || call.signal.deliveryId === null) return 0;
@@ -75,7 +75,7 @@ function* answer(port: Port, call: Signalled): Decision<number> {
 }
 
 /**
- * A run is owed what came since it started. What came before is owed to it only where no other run ever waited for that key:
+ * A run gets deliveries that came since it started. It gets earlier ones only if no other run ever waited for that key,
  * so an answer that comes too late, or twice, never answers a later run.
  */
 function* awaitKey(port: Port, waiting: AwaitingStep): Decision<boolean> {
@@ -100,7 +100,7 @@ function* awaitKey(port: Port, waiting: AwaitingStep): Decision<boolean> {
   return true;
 }
 
-/** A delivery that names a choice is no answer to a step that has others. */
+/** A delivery with a choice does not answer a step with other choices. */
 function fits(input: Json, choice: string | null): boolean {
   const choices = isJsonObject(input) ? own(input, 'choices') : undefined;
   return choice === null || choices === undefined || !isJsonArray(choices) || choices.includes(choice);
@@ -120,7 +120,7 @@ interface Bounds {
   readonly before: number;
   readonly maxRows: number;
   readonly maxBytes: number;
-  /** Deletes so many at most. */
+  /** The most rows to delete. */
   readonly limit: number;
 }
 
@@ -128,7 +128,7 @@ export const signalsStore = storePart({
   name: 'signals',
   answering,
   verbs: {
-    /** The steps that a delivery answered so far, as long as their runs are kept. */
+    /** The steps answered by a delivery so far, as long as their runs are kept. */
     listAnswered: {
       access: 'read',
       *decide(port: Port, deliveryId: string): Decision<AnsweredStep[]> {
@@ -138,7 +138,7 @@ export const signalsStore = storePart({
           WHERE g.delivery_id = ${uuidOf(deliveryId)} ORDER BY g.run_id, g.step_key LIMIT ${MAX_ANSWERED}`);
       },
     },
-    /** Deletes kept deliveries that came before, and the oldest beyond the bounds; yields whether more may be left. */
+    /** Deletes kept deliveries before that time, and the oldest beyond the limits; yields whether more may be left. */
     purgeKeptSignals: {
       access: 'write',
       changes: null,

@@ -4,7 +4,7 @@ import { ConversionError } from '../../expressions/values.ts';
 import { type Signalling, type TriggerObject, triggerPart } from '../../manifest/trigger-part.ts';
 import { isJsonObject, type Json, own } from '../../model/json.ts';
 
-/** Keys of steps with dots between them, those of loops first. */
+/** Step keys joined with dots, outer loops first. */
 const STEP_PATH = /^[\w-]{1,64}(?:\.[\w-]{1,64})*$/;
 
 const schema = z
@@ -45,7 +45,7 @@ const signals: TriggerObject<typeof schema> = {
   },
 };
 
-/** The output of the step is as that of a link's answer, and has what came. */
+/** The output of the answered step: like that of a link's answer, plus the delivery. */
 function claimOf(step: string, given: Parameters<Signalling['claim']>[0]): ReturnType<Signalling['claim']> {
   const { key, run } = given;
   const { deliveryId, startedAt: at, trigger } = run;
@@ -66,7 +66,7 @@ function claimOf(step: string, given: Parameters<Signalling['claim']>[0]): Retur
   return { step, key, choice, body: JSON.stringify(output), deliveryId, at };
 }
 
-/** What cannot be read is null: its key came from the headers alone. */
+/** Null if the body is unreadable: then the key came from headers only. */
 function bodyOf(body: ArrivingBody): Json {
   try {
     return body.exactValue();
