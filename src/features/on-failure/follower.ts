@@ -9,11 +9,11 @@ import type { RunRows } from '../../store/decisions/rows.ts';
 import type { FailureStart } from '../../store/store.ts';
 
 /**
- * Starts a run of the flow that the manifest of a failed run names, and yields what became of it; undefined where nothing
- * is to be started. The failed run's own revision says which flow, and that flow's newest revision is what starts.
+ * Starts a run of the flow that the manifest of a failed run names, and yields the result; undefined if nothing is to
+ * be started. The failed run's own revision names the flow, and the newest revision of that flow runs.
  *
- * A run that was started like this starts none in turn, whatever its manifest names, nor does one that it started by a
- * step: flows that name each other end there. A run that fails again after a retry starts no second one.
+ * A run started in this way never starts a failure run itself, whatever its manifest names, nor does a run started by
+ * its steps: so flows that name each other end there. A run that fails again after a retry starts no second one.
  */
 function* startFailureRun(
   rows: RunRows,
@@ -63,14 +63,14 @@ function* startFailureRun(
   return { kind: 'started', run: started };
 }
 
-/** Of a failed step that has no error in its row. */
+/** For a failed step without an error in its row. */
 const NO_ERROR: StepError = { code: 'internal_error', message: 'The step failed without an error.', retryable: false };
 
 function isoTime(at: number): string {
   return new Date(at).toISOString();
 }
 
-/** Whether the failure of the run has started another already. */
+/** Whether the failure of this run has already started a run. */
 function* hasFailureRun(port: Port, runId: string): Decision<boolean> {
   const started = yield* port.get(
     sql`SELECT 1 AS found FROM sluice.runs WHERE source_run_id = ${runId} AND trigger_type = 'failure' LIMIT 1`,
@@ -78,7 +78,7 @@ function* hasFailureRun(port: Port, runId: string): Decision<boolean> {
   return started !== undefined;
 }
 
-/** Whether the first of the runs above it was started by a failure. */
+/** Whether the topmost run above it was started by a failure. */
 function* isOfFailure(port: Port, runId: string): Decision<boolean> {
   const above = yield* port.get<{ isOfFailure: boolean }>(
     sql`SELECT is_of_failure AS "isOfFailure" FROM sluice.sub_runs WHERE run_id = ${runId}`,
