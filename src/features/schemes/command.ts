@@ -28,7 +28,7 @@ export async function printSchemes(name: string | undefined, { json }: SchemesOp
   else print(schemeTable(found));
 }
 
-/** All, or those that a name means. */
+/** All schemes, or those that match a name. */
 export async function findSchemes(name: string | undefined): Promise<readonly SchemeDescription[]> {
   const { extensions } = await openContext();
   const all = describeSchemes(extensions.gates.settings.schemes);
@@ -37,7 +37,7 @@ export async function findSchemes(name: string | undefined): Promise<readonly Sc
 
 const namesOf = ({ name, title, aliases }: SchemeDescription) => [name, ...(title === null ? [] : [title]), ...aliases];
 
-/** By the whole name, else by its beginning, else by any part of it. */
+/** By the full name, else by its beginning, else by any part of it. */
 function foundBy(text: string, all: readonly SchemeDescription[]): SchemeDescription[] {
   const ways = [
     (names: readonly string[]) => names.some((name) => plainName(name) === plainName(text)),
@@ -52,7 +52,7 @@ function foundBy(text: string, all: readonly SchemeDescription[]): SchemeDescrip
   );
 }
 
-/** All of one scheme. */
+/** All details of one scheme. */
 function card(scheme: SchemeDescription): string {
   const [head = [], ...rows] = [HEAD, row(scheme), ...keyFormRow(scheme)];
   const lines = rows.flatMap((cells) =>
@@ -93,20 +93,20 @@ function row(scheme: SchemeDescription): string[] {
   ];
 }
 
-/** A publisher with a header for each of many keys would make every line as long as its own. */
+/** A publisher with many headers, one for each key, would make every line too long. */
 function headersOf(headers: readonly string[]): string {
   const more = headers.length > 3 ? `, … (${headers.length})` : '';
   return `${headers.slice(0, more === '' ? 3 : 1).join(', ')}${more}`;
 }
 
-/** The other form of a scheme, under it. */
+/** The other form of a scheme, shown below it. */
 function keyFormRow({ name, keyForm }: SchemeDescription): string[][] {
   if (keyForm === null) return [];
   const { prefix, headers, algorithm, coverage, grade } = keyForm;
   return [[`${name}, key ${prefix}…`, headersOf(headers), algorithm, '', '', '', covered(coverage), grade ?? '?']];
 }
 
-/** The publisher's own name of it may be the method's. */
+/** The publisher's own name for it can equal the name of the method. */
 function handshake({ name, method, bringsKey }: SchemeDescription['handshakes'][number]): string {
   return `${name === method ? method : `${method} ${name}`}${bringsKey ? ' (brings the key)' : ''}`;
 }
@@ -116,7 +116,7 @@ function covered(coverage: NonNullable<SchemeDescription['coverage']>): string {
   return parts.map(([part]) => part).join(' + ') || 'nothing';
 }
 
-/** Many names in one line would make every line as long. */
+/** Many names on one line would make every line as long. */
 function titleOf({ name, aliases }: SchemeDescription): string {
   const more = aliases.length > 2 ? `, … (${aliases.length} more names)` : '';
   return `${[name, ...(more === '' ? aliases : [])].join(', ')}${more}`;

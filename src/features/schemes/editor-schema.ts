@@ -2,18 +2,18 @@ import { z } from 'zod';
 import { type JsonSchema, manifestJsonSchema } from '../../manifest/schema.ts';
 import { PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
 
-/** What manifests may name in an installation. */
+/** Names that manifests of an installation can use. */
 interface Vocabulary {
   readonly steps: readonly { readonly type: string; readonly inputs: z.ZodType }[];
-  /** Names of signature schemes, aliases too. */
+  /** Names and aliases of signature schemes. */
   readonly schemes: readonly string[];
-  /** Names of lists of publishers' addresses. */
+  /** Names of publishers' address lists. */
   readonly presets: readonly string[];
 }
 
 /**
- * The JSON Schema of manifests for the completion of editors: the inputs of each step by its type, and closed lists of
- * what fields may name. It knows the usual spelling alone, where a start takes any case.
+ * The JSON Schema of manifests for completion in editors, with the inputs of each step type and closed lists of names.
+ * It only knows the usual spelling, although a start accepts any case.
  */
 export function editorSchema({ steps, schemes, presets }: Vocabulary): JsonSchema {
   const schema = structuredClone(manifestJsonSchema()) as Parts;
@@ -51,7 +51,7 @@ interface TriggerPart {
   };
 }
 
-/** The step type whose work is other steps; it alone has these fields, and no inputs. */
+/** The step type that contains other steps; only it has these fields, and it has no inputs. */
 const LOOP = 'ForEach';
 const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
@@ -69,12 +69,12 @@ function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<str
 }
 
 /**
- * What a handler's schema says of its inputs as they are written, with placeholders for values that are not text. The
- * `constant` ones take no expression.
+ * The handler's schema of inputs as written, with placeholders allowed for values other than text. The `constant`
+ * inputs accept no expressions.
  */
 function inputsSchema(inputs: z.ZodType, constant: readonly string[]): JsonSchema {
   const { $schema, ...schema } = z.toJSONSchema(inputs, { io: 'input', unrepresentable: 'any' });
-  // References lead to places of its own, which are not there in the whole; a handler's recursive inputs stay open.
+  // References point into the handler's schema, not the whole one, so its recursive inputs accept anything.
   if (JSON.stringify(schema).includes('"$ref"')) return {};
   if (constant.length === 0) return withPlaceholdersInside(schema);
   const fields = schema.properties ?? {};
@@ -98,7 +98,7 @@ function withPlaceholdersInside(schema: JsonSchema): JsonSchema {
   return inside;
 }
 
-/** Text that an expression gives its value passes as anything. */
+/** An expression that yields the value is also accepted; a text field accepts it anyway. */
 function orPlaceholder(schema: JsonSchema): JsonSchema {
   const { description, default: byDefault, ...rest } = withPlaceholdersInside(schema);
   if (takesText(rest)) return { description, default: byDefault, ...rest };
@@ -111,7 +111,7 @@ function takesText({ type, anyOf, ...others }: JsonSchema): boolean {
   return isOpen && (type === undefined || type === 'string');
 }
 
-/** A default of another kind is what the handler works with, not what a manifest would say. */
+/** Defaults of other kinds are internal to the handler, not values for a manifest. */
 function isScalar(value: unknown): boolean {
   return typeof value !== 'object' || value === null;
 }

@@ -97,7 +97,7 @@ export const schemeSchema = z
   })
   .meta({ id: 'Scheme' });
 
-/** What the compiler takes for the schema's own. */
+/** Copied, because the compiler does not accept readonly arrays for the schema's type. */
 const copied = ({ clickPath, inputs, presets, ...more }: NonNullable<SchemeDescription['setUp']>) => ({
   ...more,
   clickPath: [...clickPath],
@@ -105,14 +105,14 @@ const copied = ({ clickPath, inputs, presets, ...more }: NonNullable<SchemeDescr
   presets: [...presets],
 });
 
-/** What a manifest may name. */
+/** Lists the names that a manifest can use. */
 const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
   handlerRoute(app, services);
   schemeRoute(app, services);
   schemaRoute(app, services);
 };
 
-/** For editors; the page's own one completes by it. */
+/** The schema for editors; the page's own editor uses it, too. */
 const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
   let schema: object | undefined;
   app.get(
@@ -134,7 +134,7 @@ const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
   );
 };
 
-/** The step types that flows may use. */
+/** The step types that flows can use. */
 const handlerRoute: ApiRoutes = (app, services) => {
   const shown = () =>
     services.handlers.map(({ type, inputs, secretInputs }) => ({
@@ -160,7 +160,7 @@ const handlerRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** The signature schemes that webhook triggers may name. */
+/** The signature schemes that webhook triggers can name. */
 const schemeRoute: ApiRoutes = (app, services) => {
   const schemes = services.schemes.map((scheme) => ({
     ...scheme,
