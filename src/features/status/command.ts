@@ -20,7 +20,7 @@ interface StatusOptions extends ServiceOptions, SpanOptions {
   readonly json?: true;
 }
 
-/** How a service does. What is null it could not say, because its store is away. */
+/** The state of a service. Null values are unknown because its store is unavailable. */
 interface Status {
   readonly isReady: boolean;
   /** Why it is not ready. */
@@ -28,17 +28,17 @@ interface Status {
   readonly attention: readonly AttentionItem[] | null;
   readonly deliveries: Figures<'accepted' | 'rejected'> | null;
   readonly runs: Figures<'succeeded' | 'failed' | 'cancelled' | 'running' | 'skipped'> | null;
-  /** What became of what was accepted; each null with the delivery log in memory. */
+  /** Outcomes of accepted deliveries; null values if the delivery log is in memory. */
   readonly books: Readonly<
     Record<'accepted' | 'reconciled' | 'unaccounted' | 'givenUp' | (typeof FATES)[number], number | null>
   > | null;
-  /** Deliveries that all flows hold. */
+  /** Number of deliveries held, over all flows. */
   readonly held: number | null;
   /** Flows that start no runs. */
   readonly closed: readonly ClosedFlow[] | null;
 }
 
-/** What may have become of what was accepted. */
+/** Possible outcomes of accepted deliveries. */
 const FATES = ['runs', 'held', 'discarded', 'filtered', 'answered', 'duplicates', 'coalesced'] as const;
 
 interface AttentionItem {
@@ -47,7 +47,7 @@ interface AttentionItem {
   readonly message: string;
 }
 
-/** What was counted in a span of time, ISO 8601. */
+/** Counts within a span of time (ISO 8601). */
 interface Figures<Name extends string> {
   readonly since: string;
   readonly until: string;
@@ -96,7 +96,7 @@ async function readStatus(client: ServiceClient, span: Span): Promise<Status> {
     unlessAway(listFlows(client)),
   ]);
   const items = attention === null ? null : (attention.body as AttentionItem[]);
-  // Who asks whether it is ready needs no credentials, and is not told the cause.
+  // The readiness endpoint needs no credentials, so it does not reveal the cause.
   const cause = items?.find(({ kind }) => kind === 'store_unavailable')?.message;
   return {
     isReady,
@@ -115,7 +115,7 @@ function closedFlow({ id, name, isEnabled, drainingSince, held }: ServedFlow): C
   return [{ id, name, state: isEnabled ? 'draining' : 'disabled', held }];
 }
 
-/** Null if the store of the service is away. */
+/** Null if the service's store is unavailable. */
 async function unlessAway<Answer>(asked: Promise<Answer>): Promise<Answer | null> {
   try {
     return await asked;
@@ -130,14 +130,14 @@ interface Span {
   readonly until: number | undefined;
 }
 
-/** What happened in each minute, hour or day of a span. */
+/** Counts for each minute, hour or day of a span. */
 interface Timeseries {
   readonly since: string;
   readonly until: string;
   readonly buckets: readonly Readonly<Partial<Record<string, number>>>[];
 }
 
-/** One less than the API answers at once: a span rarely begins with a bucket. */
+/** One less than the API returns at once: a span seldom starts exactly at a bucket. */
 const MOST_MINUTES = 359;
 const MOST_HOURS = 999;
 
@@ -183,7 +183,7 @@ function statusText({ isReady, unready, attention, books, deliveries, runs, held
   return parts.filter((part) => part !== '').join('\n');
 }
 
-/** Figures of nothing are left out, but for the sum and what is missing. */
+/** Leaves out zeros, except for the sum and the unaccounted. */
 function booksText(books: Status['books']): string {
   if (books === null || books.accepted === null) return 'books: not known';
   const parts = FATES.filter((name) => (books[name] ?? 0) > 0).map(
