@@ -94,7 +94,7 @@ function SetUp({ publisher }: { publisher: Publisher }) {
             A flow that logs each delivery, ready to copy. Put the values that <code>env:</code> names into the
             environment of the service.
           </p>
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable by keyboard. */}
           <pre class="raw" tabIndex={0}>
             {manifest}
           </pre>
@@ -104,7 +104,7 @@ function SetUp({ publisher }: { publisher: Publisher }) {
   );
 }
 
-/** On a page of the documentation the trigger is below. */
+/** The text comes from the documentation, where the trigger is below. */
 const stepText = (step: string, url: string) =>
   step.replaceAll('{URL}', url).replaceAll('the trigger below', 'this trigger');
 

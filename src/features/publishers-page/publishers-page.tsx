@@ -19,7 +19,7 @@ const COLUMNS: readonly Column<Publisher>[] = [
   { name: 'Known by', cell: CertaintyPill, sortBy: ({ certainty }) => certainty },
 ];
 
-/** Every publisher that has a scheme: where to begin with a new webhook. */
+/** All publishers with a scheme: the starting point for a new webhook. */
 export function PublishersPage() {
   const schemes = useResource<readonly Api['Scheme'][]>('/schemes');
   const [query] = useQuery();

@@ -18,7 +18,7 @@ const REPLICA_COLUMNS: readonly Column<Replica>[] = [
   { name: 'Last heartbeat', cell: ({ seenAt }) => <Time at={seenAt} />, align: 'end' },
 ];
 
-/** Only where several processes share the database: a single one is what the reader has open. */
+/** Shown only if several processes share the database: a single one is the one that serves the page. */
 function ReplicasPanel() {
   const replicas = useResource<readonly Replica[]>('/replicas', { refreshOn: ['attention.changed'] });
   const { data, error } = replicas;

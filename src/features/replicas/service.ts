@@ -20,7 +20,7 @@ export const replicaSchema = z
   })
   .meta({ id: 'Replica' });
 
-/** The processes that share the database. */
+/** Lists the processes that share the database. */
 const replicaRoutes: ApiRoutes = (app, { store, clock }) => {
   app.get(
     '/flows/api/replicas',
@@ -50,7 +50,7 @@ function replicaView(replica: Replica, self: string): z.output<typeof replicaSch
   };
 }
 
-/** The replicas that share the store with this one, itself included; none where it has the store for itself. */
+/** All replicas that share the store, including this one; none if this process has the store for itself. */
 async function sharingReplicas({
   heartbeat,
   store,
@@ -59,19 +59,19 @@ async function sharingReplicas({
   return heartbeat === undefined ? [] : store.listReplicas({ now: clock.now() });
 }
 
-/** Clocks that are kept by NTP differ by far less. */
+/** Clocks kept by NTP differ by far less. */
 const CLOCK_DOUBTFUL_MS = 2000;
 
-/** For so long it is news that a replica died; the store remembers it for longer. */
+/** How long a dead replica is reported; the store remembers it for longer. */
 const DEAD_TOLD_MS = HOUR_MS;
 
-/** Those that died in the last hour. */
+/** Replicas that died in the last hour. */
 function deadReplicas({ heartbeat, clock }: Pick<DashboardServices, 'heartbeat' | 'clock'>): readonly DeadReplica[] {
   const { dead = [] } = heartbeat?.state() ?? {};
   return dead.filter(({ at }) => clock.now() - at < DEAD_TOLD_MS);
 }
 
-/** What an operator should look at of those. */
+/** Attention items for dead replicas. */
 function deadReplicaItems(dead: readonly DeadReplica[]) {
   return dead.map(({ name, at, steps }) => ({
     kind: 'replica_died' as const,
@@ -83,7 +83,7 @@ function deadReplicaItems(dead: readonly DeadReplica[]) {
   }));
 }
 
-/** What an operator should look at. */
+/** Attention items for differing clocks and differing configurations. */
 function replicaItems(replicas: readonly Replica[]) {
   const item = { link: '/flows/api/replicas' };
   const doubtful = replicas.filter(({ clockOffsetMs }) => Math.abs(clockOffsetMs) > CLOCK_DOUBTFUL_MS);

@@ -2,7 +2,7 @@ import { counted, nameOf } from '../../dashboard/attention/finding.ts';
 import { rulesFor, servicePart } from '../../dashboard/services.ts';
 import { respondAttention } from './attention.ts';
 
-/** Answers of the last 24 hours that steps were to give, and gave none that fits. */
+/** Counts cases in the last 24 hours in which a step gave no usable answer. */
 export const respond = servicePart({
   name: 'respond',
   attention: rulesFor(respondAttention, ({ flows, since }, { answers }) =>

@@ -4,13 +4,13 @@ import type { ManifestRules } from '../../manifest/load.ts';
 import type { Graph } from '../../model/manifest.ts';
 import { isGuarded } from '../../model/retired.ts';
 
-/** The checks of triggers that steps answer; the step types are those of others. */
+/** Checks of triggers that steps answer; brings no step types. */
 export const respondStepTypes = stepPart({
   name: 'respond',
   make: () => ({ handlers: [], checks: [checkResponders], made: undefined }),
 });
 
-/** Whether the steps that answer deliveries exist, and whether a run can come to them. */
+/** Checks that the answering steps exist and that a run can reach them. */
 const checkResponders: ManifestRules['checks'][number] = ({ manifest: { steps }, webhooks }) =>
   webhooks.flatMap(({ triggerKey, inputs: { webhookRespond: respond } }) => {
     if (respond === undefined) return [];
@@ -26,7 +26,7 @@ const checkResponders: ManifestRules['checks'][number] = ({ manifest: { steps },
     return blocked === undefined ? [] : [errorAt(path, `can never succeed: ${blocked}`)];
   });
 
-/** Why no run can end the step with success; undefined where one may. Asks each step above it once, by whatever ways it leads there. */
+/** Why no run can end the step with success; undefined if a run may. Examines each upstream step once. */
 function whyNotReached(steps: Graph, answering: string): string | undefined {
   const needed = new Set([answering]);
   for (const stepKey of needed) {

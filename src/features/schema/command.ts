@@ -24,7 +24,7 @@ function makeSchema(): Command {
     );
 }
 
-/** The schema as a file, for what an installation has. */
+/** The schema as the text of a file, for this installation's step types and schemes. */
 export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handlers' | 'gates'>): string {
   const schemes = describeSchemes(gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]);
   const presets = PRESETS.map(({ name }) => name);

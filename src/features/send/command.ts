@@ -85,7 +85,7 @@ interface Request {
   readonly body: Buffer;
 }
 
-/** Where the scheme has no sample of its own. */
+/** For schemes without their own sample. */
 const ANY_SAMPLE = jsonSample({ message: 'hello from sluice send' });
 
 async function signedRequest(context: CommandContext, trigger: WebhookTrigger, options: SendOptions): Promise<Request> {
@@ -123,14 +123,14 @@ async function signedRequest(context: CommandContext, trigger: WebhookTrigger, o
   const key = signingKey(trigger, scheme.spec, options);
   const signed = sign({ spec: scheme.spec, key, body, url, deliveryId, contentType, timestampMs });
   return {
-    // The service compares the query that it gets with the configured one; Twilio's hash of the body is a part of it.
+    // The service compares the received query with the configured one; Twilio's body hash is a part of the query.
     url: `${target}${/\?[^#]*/.exec(signed.url)?.[0] ?? ''}`,
     headers: { ...plain, ...lowerCase(signed.headers), ...own },
     body: signed.body,
   };
 }
 
-/** What the publisher would have been given to call. */
+/** The URL that the publisher would have been given. */
 function publicUrlOf(
   { inputs }: WebhookTrigger,
   { publicUrl, path, target }: { publicUrl: string | undefined; path: string; target: string },
@@ -139,7 +139,7 @@ function publicUrlOf(
   return publicUrl === undefined ? target : `${publicUrl}${path}`;
 }
 
-/** What the trigger itself says that it reads. A scheme's own headers of these names win over them. */
+/** Headers that the trigger names. A scheme's own headers take precedence over these. */
 function namedHeaders({ inputs }: WebhookTrigger, deliveryId: string, timestampMs: number): Record<string, string> {
   const headers: Record<string, string> = {};
   if (inputs.webhookNonceHeader !== undefined) headers[inputs.webhookNonceHeader] = deliveryId;
@@ -154,7 +154,7 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.trim().toLowerCase(), value]));
 }
 
-/** A key or body that the scheme cannot sign with is the user's to mend. */
+/** If the scheme cannot sign with a key or body, the user must correct it. */
 function sign(request: SigningRequest): SignedDelivery {
   try {
     return signDelivery(request);
@@ -216,7 +216,7 @@ async function post({ url, headers, body }: Request): Promise<void> {
   if (!response.ok) process.exitCode = 1;
 }
 
-/** The key to sign with: a random one, the one given, else the trigger's own. */
+/** The key to sign with: a random one, or the given one, else the trigger's own. */
 function signingKey(
   { triggerKey, keys }: Pick<WebhookTrigger, 'triggerKey' | 'keys'>,
   spec: SignatureSpec,
@@ -234,7 +234,7 @@ function signingKey(
   throw new CommandError(`The trigger "${triggerKey}" has no webhookHmacKey to sign with; give a key with --key`);
 }
 
-/** Of schemes by a standard: they sign with a secret alone. */
+/** For schemes by a standard, which sign only with a secret. */
 function standardKey(
   { triggerKey, keys }: Pick<WebhookTrigger, 'triggerKey' | 'keys'>,
   standard: StandardScheme,

@@ -4,13 +4,13 @@ import { Icon } from '../../dashboard/web/kit/pill.tsx';
 import { allRoutes, type PagePart } from '../../dashboard/web/part.ts';
 import { Beside, linkOf, navigate, useQuery } from '../../dashboard/web/router.ts';
 
-/** What is looked at one after the other; other rows lead to a page that is worked on. */
+/** Pages that people look through one after another; other rows lead to pages for work. */
 const OPENS_BESIDE = /^\/flows\/(deliveries|runs)\/[0-9a-f-]{36}$/i;
-/** Of an entry in the history that a row made: Back leads to its list. */
+/** State of a history entry made by a row: Back leads to its list. */
 const OPENED_BY_ROW = 'opened by a row';
 const NARROW = '(max-width: 760px)';
 
-/** Called once. Before the router, which would go to the page of the row. */
+/** Called once, and before the router, which would open the page of the row. */
 function listenForRows(): void {
   document.addEventListener(
     'click',

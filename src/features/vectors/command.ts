@@ -9,18 +9,18 @@ import { randomKey, type SignedDelivery, signDelivery } from '../../webhooks/sch
 import { jsonSample, type PublisherSpec, type SignatureSpec } from '../../webhooks/schemes/spec.ts';
 import { findSchemes, printSchemes, type SchemesOptions } from '../schemes/command.ts';
 
-/** A request as the publisher of a scheme would send it, or as it never would, and whether it is to be accepted. */
+/** A request as a scheme's publisher would send it, or never would, and whether it must be accepted. */
 interface KnownRequest {
   readonly scheme: string;
   readonly name: string;
   readonly method: 'POST';
-  /** As it was called; signed by some. */
+  /** The called URL, which some schemes sign. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly bodyUtf8: string;
-  /** As a trigger is configured with it: the public one of a pair. */
+  /** The key as configured in a trigger: of a key pair, the public one. */
   readonly key: string;
-  /** Seconds since 1970, and how far a signed time may be from it. */
+  /** Seconds since 1970, and the largest accepted difference of a signed time. */
   readonly now: number;
   readonly toleranceSeconds: number;
   readonly valid: boolean;
@@ -45,7 +45,7 @@ function addVectors(command: Command): void {
   );
 }
 
-/** Known requests of a scheme; none where only the publisher has the key, or the key form decides. */
+/** Known requests of a scheme; none if only the publisher has the key, or if the key form decides. */
 export function vectorsOf(spec: PublisherSpec): KnownRequest[] {
   if (spec.certificate !== undefined) return [];
   const [key, other] = [keyOf(spec, 'one'), keyOf(spec, 'another')];
@@ -100,7 +100,7 @@ function sign(spec: SignatureSpec, key: string, seconds: number): SignedDelivery
   return { ...signed, headers: { ...sample.headers, ...signed.headers } };
 }
 
-/** The same at each call where the algorithm lets it be. */
+/** The same at each call, if the algorithm allows it. */
 function keyOf(spec: SignatureSpec, which: string): { readonly signs: string; readonly verifies: string } {
   const bytes = createHash('sha256').update(`${which} key of ${spec.name}`).digest();
   if (spec.algorithm === 'ed25519') {
