@@ -138,7 +138,9 @@ export const signalsStore = storePart({
           WHERE g.delivery_id = ${uuidOf(deliveryId)} ORDER BY g.run_id, g.step_key LIMIT ${MAX_ANSWERED}`);
       },
     },
-    /** Deletes kept deliveries before that time, and the oldest beyond the limits; yields whether more may be left. */
+    /**
+     * Deletes kept deliveries that came before `before`, and the oldest beyond the limits; yields if more may be left.
+     */
     purgeKeptSignals: {
       access: 'write',
       changes: null,

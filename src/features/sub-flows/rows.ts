@@ -11,7 +11,7 @@ interface SubRunReads {
   findPins(runId: string): Pins;
   /** The step that started a run; undefined if none did. */
   findParent(runId: string): ParentStep | undefined;
-  /** Takes the runs that `orphanSubRuns` noted and locks them; may skip runs that are locked elsewhere. Writes. */
+  /** Takes and forgets the runs that `orphanSubRuns` noted, and locks them; may skip runs locked elsewhere. Writes. */
   takeOrphans(limit: number): readonly (Orphan['run'] & { readonly parentRunId: string | null })[];
 }
 
