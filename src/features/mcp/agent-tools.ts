@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { listPath } from '../../commands/service-client.ts';
 
-/** A JSON Schema. */
 export type Schema = Readonly<Record<string, unknown>>;
 
 const schema = z.record(z.string(), z.unknown());

@@ -17,7 +17,7 @@ interface Wait {
 
 /** The run that both blocks the new run and waits for it, directly or through others; undefined if there is none. */
 export function* findDeadlock(rows: OrderRows, { lane, parentRunId }: Wait): Decision<string | undefined> {
-  // Runs further up without a lane block nobody. Nearly always, none of them has a lane.
+  // Runs further up without a lane block no other run. Nearly always, none of them has a lane.
   const holders = new Map((yield* rows.listHolders(parentRunId)).map((held) => [held.lane, held.runId]));
   if (holders.size === 0) return undefined;
   // If two transactions would close a circle together, the second sees what the first waits for.

@@ -120,7 +120,7 @@ async function judge(
     path,
     requestUrl: `${publicUrl?.replace(/\/$/, '') ?? 'https://localhost'}${path}`,
     headers: Object.fromEntries(fit.map(([name, value]) => [name.toLowerCase(), value])),
-    // There is no client address: no client sent it.
+    // No client sent it, so it has no address.
     clientIp: '0.0.0.0',
   };
   const { mode, gates } = trigger;

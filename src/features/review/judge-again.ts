@@ -17,7 +17,7 @@ export interface ReviewServices extends ReceiverServices {
 type Restored =
   | {
       readonly delivery: Delivery;
-      /** Why it cannot be judged by its signature although by all else; null if it can. */
+      /** Why its signature cannot be judged, although everything else can; null if it can. */
       readonly unjudgeable: string | null;
     }
   | { readonly problem: string };

@@ -202,7 +202,7 @@ export function runRow(run: ServedRun): string[] {
   return [run.id, secondOf(run.startedAt), run.status, run.flowName, whyOf(run)];
 }
 
-/** What a running run waits for, or where an ended run failed; empty if neither. */
+/** What a run in flight waits for, or where an ended run failed; empty if neither. */
 function whyOf({ waitingFor, failure }: ServedRun): string {
   if (failure === null) return waitingFor.map(waitText).join('; ');
   const { stepKey, code, message, handled } = failure;

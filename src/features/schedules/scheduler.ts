@@ -148,7 +148,7 @@ class CronScheduler implements Scheduler {
       const found = schedules.find((each) => each.jobId === jobId);
       if (job === undefined || found === undefined) return undefined;
       const changed = change(recordOf(found), job);
-      // Ticks during a pause were not missed: nobody wanted them.
+      // Ticks during a pause were not missed: they were not wanted.
       const isSame = changed.cron === found.cron && changed.isPaused === found.isPaused;
       const saved = await this.#save(isSame ? changed : { ...changed, nextAt: nextTick(changed, clock.now()) });
       this.#sleepUntil(earliestOf([...schedules.filter((each) => each !== found), saved]));

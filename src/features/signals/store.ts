@@ -138,9 +138,7 @@ export const signalsStore = storePart({
           WHERE g.delivery_id = ${uuidOf(deliveryId)} ORDER BY g.run_id, g.step_key LIMIT ${MAX_ANSWERED}`);
       },
     },
-    /**
-     * Deletes kept deliveries that came before `before`, and the oldest beyond the limits; yields if more may be left.
-     */
+    /** Deletes kept deliveries from before `before`, and the oldest beyond the limits; yields if more may remain. */
     purgeKeptSignals: {
       access: 'write',
       changes: null,
