@@ -7,7 +7,7 @@ import type { ChainEnds } from '../../store/store.ts';
 
 interface PurgedInterventions {
   readonly rows: number;
-  /** The first row that is not what was written; null where none was met. */
+  /** The first row that is not as it was written; null if none was found. */
   readonly brokenAt: number | null;
 }
 
@@ -15,31 +15,31 @@ export interface CheckedInterventions {
   readonly rows: number;
   /** Rows that were written without a key. Anyone who can write to the database can compute their hashes. */
   readonly withoutKey: number;
-  /** Rows of another key than this store's, which cannot be checked. */
+  /** Rows with a key that this store does not have: they cannot be checked. */
   readonly otherKey: number;
   readonly faults: readonly ActivityFault[];
-  /** From where to go on; null once all are checked. */
+  /** Where to go on; null once all rows are checked. */
   readonly next: ChainPlace | null;
-  /** Null where nothing was ever written. */
+  /** Null if nothing was ever written. */
   readonly ends: ChainEnds | null;
 }
 
-/** Where the log is not what was written. */
+/** A place where the log is not as it was written. */
 export interface ActivityFault {
   readonly kind: 'changed' | 'removed' | 'inserted' | 'ends';
-  /** The row, or the first of those that are missing; null where the record of the two ends is what was changed. */
+  /** The row, or the first missing row; null if the record of the two ends was changed. */
   readonly seq: number | null;
-  /** The row as it is now; null where there is none. */
+  /** The row as it is now; null if there is none. */
   readonly row: { readonly id: string; readonly at: number; readonly actor: string; readonly action: string } | null;
   readonly message: string;
 }
 
-/** A row that was read, as far as the next ones are compared with it. */
+/** A row that was read: the facts that the check of the next rows needs. */
 interface ReadRow {
   readonly seq: number;
   readonly hash: string;
   readonly row: ActivityFault['row'];
-  /** Undefined where it takes a key that is not given. */
+  /** Whether its hash is right; undefined if that takes a key that was not given. */
   readonly isOwn: boolean | undefined;
   /** Only the holder of the key can have made its hash. */
   readonly isProven: boolean;
@@ -63,13 +63,13 @@ export function* purgeRows(
   const [first] = yield* readRows(port, { after: 0, limit: 1 });
   if (first === undefined || first.at >= before) return { rows: 0, brokenAt: null };
   const ends = yield* lockEnds(port);
-  // One more: the hash of a row is confirmed by the next one.
+  // One row more: the next row confirms a row's hash.
   const rows = yield* readRows(port, { after: ends.removedSeq, limit: limit + 1 });
   const sound = soundRows(port, ends, rows);
   const brokenAt = sound.length < rows.length ? (sound.at(-1)?.seq ?? ends.removedSeq) + 1 : null;
   const young = sound.findIndex(({ at }) => at >= before);
   const old = sound.slice(0, Math.min(limit, young === -1 ? sound.length : young));
-  // What a key that is gone proved may say any time: it is old if something after it is.
+  // The time in a row of an unavailable key is not proven: the row is old only if a checked row after it is old.
   const oldest = old.findLastIndex((row) => isOwnHash(row, port.chainKey) === true) + 1;
   const count = oldest > 0 || old.length < limit ? oldest : (yield* hasOldAfter(port, old, before)) ? old.length : 0;
   const last = old[count - 1];
@@ -79,7 +79,7 @@ export function* purgeRows(
   return { rows: count, brokenAt };
 }
 
-/** The first rows, up to one that is not what was written. */
+/** The rows before the first one that is not as it was written. */
 function soundRows(port: Port, ends: ChainEnds, rows: readonly ChainedRow[]): readonly ChainedRow[] {
   if (isOwnSeal(ends, port.chainKey) === false) return [];
   let place = placeAfter(ends);
@@ -108,7 +108,7 @@ export function* checkRows(
   const key = port.chainKey;
   const ends = (yield* findEnds(port)) ?? null;
   let place = from ?? placeAfter(ends ?? NO_ENDS);
-  // Retention may have come by since the last rows were read.
+  // Retention may have removed rows since the last ones were read.
   if (ends !== null && ends.removedSeq > place.last.seq) place = placeAfter(ends);
   const rows = yield* readRows(port, { after: place.last.seq, limit });
   const faults: CheckedInterventions['faults'][number][] = [];
@@ -118,7 +118,7 @@ export function* checkRows(
     place = read.place;
   }
   const isDone = rows.length < limit;
-  // A service with a key writes a row before anything else.
+  // A service with a key writes a row before anything else, so an empty log is a fault too.
   if (isDone && (ends !== null || place.last.seq > 0 || key !== undefined)) {
     faults.push(...readEnds(place, ends ?? NO_ENDS, key));
   }
@@ -132,7 +132,7 @@ export function* checkRows(
   };
 }
 
-/** Whether a row or the ends have the hash that they should; undefined where that takes a key that is not given. */
+/** Whether the hash of a row is right; undefined if that takes a key that was not given. */
 function isOwnHash(row: ChainedRow, key: ChainKey | undefined): boolean | undefined {
   return isKnown(row, key) ? isSame(row.hash, hashOfRow(row, row.keyId === null ? undefined : key)) : undefined;
 }
@@ -149,7 +149,7 @@ function isSame(stored: string, computed: string): boolean {
   return left.byteLength === right.byteLength && timingSafeEqual(left, right);
 }
 
-/** Where a chain begins: after what retention removed. */
+/** A chain begins after the last row that retention removed. */
 function placeAfter({ removedSeq, removedHash }: ChainEnds): ChainPlace {
   return {
     last: { seq: removedSeq, hash: removedHash, row: null, isOwn: true, isProven: true },
@@ -157,7 +157,7 @@ function placeAfter({ removedSeq, removedHash }: ChainEnds): ChainPlace {
   };
 }
 
-/** Compares a row with those before it, and yields what is wrong with these. */
+/** Compares a row with the rows before it, and returns the fault that this shows. */
 function readRow(
   { last, beforeLast }: ChainPlace,
   row: ChainedRow,
@@ -178,7 +178,7 @@ function readRow(
     if (beforeLast !== null && row.previousHash === beforeLast.hash) return inserted(last);
     if (missing > 0) return removed(last.seq + 1, seq - 1);
     if (last.isOwn === false) return changed(last);
-    // Its hash is the one that was made, so the next row is what is not there.
+    // The hash of the last row is proven right, so rows after it are missing.
     if (last.isProven) {
       const place =
         last.row === null ? `before row ${seq}` : `between rows ${last.seq} and ${seq}, which were renumbered`;
@@ -191,7 +191,7 @@ function readRow(
   }
 }
 
-/** What is wrong with the last rows; called when all rows have been read. */
+/** Faults at the end of the log; called when all rows have been read. */
 function readEnds(
   { last, beforeLast }: ChainPlace,
   ends: ChainEnds,

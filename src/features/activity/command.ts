@@ -68,7 +68,7 @@ function verifyCommand(): Command {
         '\nWithout --to it reads the database of the settings, with SLUICE_STORE_KEY, whether or not a service runs.\n' +
           'Exits with 0 if the log is whole, with 1 if not, with 2 if it could not be checked.',
       )
-      // `--to`, `--json` and the credentials are those of the command above.
+      // `--to`, `--json` and the credentials are options of the parent command.
       .action(reporting((_own: object, command: Command) => verify(command.optsWithGlobals<VerifyOptions>())))
   );
 }
@@ -141,7 +141,7 @@ function verdictLines(verdict: ActivityVerdict): string[] {
   ];
 }
 
-/** Reads the database of the settings, whether or not a service uses it. */
+/** Reads the configured database, whether or not a service uses it. */
 async function inspecting<Value>(
   settings: Settings,
   work: (inspection: Inspection, name: string) => Promise<Value>,

@@ -23,7 +23,7 @@ import type { interventionSchema } from './service.ts';
 
 type Intervention = z.output<typeof interventionSchema>;
 
-/** Who changed something, newest first; the address keeps the filters. */
+/** Lists interventions, newest first; the address keeps the filters. */
 function ActivityPage() {
   const [query] = useQuery();
   const activity = useResource<PageOf<Intervention>>(lists.activity.path(query), {
@@ -108,7 +108,7 @@ function ActionCell({ action, details, reason }: Intervention) {
   );
 }
 
-/** How many were planned is what the target says; that none was left out goes without saying. */
+/** Leaves out the planned count, which the target shows, and a count of zero left out. */
 function shownDetails(details: Intervention['details']) {
   return Object.entries(details).filter(
     ([name, value]) => name !== 'planned' && !(name === 'leftOut' && value === '0'),
@@ -116,7 +116,7 @@ function shownDetails(details: Intervention['details']) {
 }
 
 interface TargetProps extends Pick<Intervention, 'target' | 'details'> {
-  /** Of the flows, by id. */
+  /** Names of flows, by id. */
   readonly names: ReadonlyMap<string, string>;
 }
 

@@ -75,7 +75,7 @@ const actorSchema = z
   .object({ name: interventionSchema.shape.actor, scopes: z.array(z.enum(SCOPES)) })
   .meta({ id: 'Actor' });
 
-/** Who did what, when and why; and who asks. */
+/** Lists interventions, and says who the caller is. */
 const activityRoutes: ApiRoutes = (app, services) => {
   const { store } = services;
   app.get(
@@ -145,7 +145,7 @@ const activityRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** Whoever is limited to flows sees what was done to one of them, or by themselves. */
+/** Actors limited to some flows see only interventions on these flows, and their own. */
 async function refuseOthers(
   request: FastifyRequest,
   { id, target }: { readonly id?: string | undefined; readonly target?: string | undefined },
@@ -165,18 +165,18 @@ async function refuseOthers(
 
 type KeepServices = Pick<Host, 'store' | 'clock' | 'newId' | 'logger'>;
 
-/** A deploy of which the activity list tells what it does to a flow, and to who gets in. */
+/** Facts of a deploy for the activity list: its effects on the flow and on who gets in. */
 type ToldDeploy = Pick<DeployOutcome, 'flowId' | 'action' | 'version' | 'revision' | 'routes' | 'findings'> & {
   readonly actor: string;
   readonly reason?: string | null | undefined;
 };
 
-/** As many rows at a time, so that a deploy of a thousand flows neither waits for each nor holds up others. */
+/** Rows written at once: a deploy of a thousand flows neither waits for each nor holds up others. */
 const ROWS_AT_A_TIME = 50;
 
 /**
- * Records which flows have a new revision, which deploys let more deliveries in, and whose secrets changed. The record of
- * the request does not suffice: starts and watched folders send none, and one request may deploy many flows.
+ * Records new revisions, deploys that let more deliveries in, and changed secrets. The record of the request does not
+ * suffice: starts and watched folders send no request, and one request may deploy many flows.
  */
 async function keepDeploys(deploys: readonly ToldDeploy[], services: KeepServices): Promise<void> {
   const rows = deploys.flatMap(rowsOf);
@@ -206,7 +206,7 @@ function rowsOf({ flowId, action, version, revision, routes, findings, actor, re
   ];
 }
 
-/** Keeps something that has been done, by no request of its own. */
+/** Records something that is done already, outside of a request. */
 async function keepDone({ flowId, ...row }: Row, { store, clock, newId, logger }: KeepServices): Promise<void> {
   const id = newId();
   try {
@@ -219,7 +219,7 @@ async function keepDone({ flowId, ...row }: Row, { store, clock, newId, logger }
     });
     await store.endIntervention({ id, statusCode: 200 });
   } catch (error) {
-    // It is in force, and the log has it.
+    // We go on: the change is in force, and the log reports the failure.
     const told = 'a flow has changed, and that could not be added to the activity list';
     logger.warn({ err: error, flowId, action: row.action }, told);
   }

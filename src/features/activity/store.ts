@@ -14,7 +14,7 @@ interface InterventionQuery extends PageQuery, TimeSpan {
 }
 
 export interface Intervention extends NewIntervention {
-  /** The status of the answer; null while it is under way, and where the process died on the way. */
+  /** HTTP status of the answer; null while the request is under way, or if the process died during it. */
   readonly statusCode: number | null;
 }
 
@@ -24,13 +24,13 @@ interface Row extends Omit<Intervention, 'target' | 'details'> {
   readonly details: string;
 }
 
-/** Of the rows of an intervention the newest, which says all of it. */
+/** Only the newest row of an intervention, which has all its facts. */
 const NEWEST = sql`NOT EXISTS (
   SELECT 1 FROM sluice.interventions AS later WHERE later.id = interventions.id AND later.seq > interventions.seq)`;
 
 const listing = {
   table: 'sluice.interventions',
-  // What was begun last is first, however late its newest row.
+  // By the start of the intervention, newest first, however late its newest row.
   order: ['id'],
   place: 'seq',
   select: sql`SELECT id, at, actor, client_ip AS "clientIp", action, target_type AS "targetType",
@@ -63,11 +63,11 @@ export const activityStore = storePart({
         }),
     },
     /**
-     * Deletes at most `limit` rows at the old end of the chain, of interventions that began before an instant, and keeps where
-     * the rest begins. Deletes none that is not what was written, nor what follows it: it is evidence.
+     * Deletes up to `limit` rows at the old end of the chain, of interventions that began before an instant, and keeps
+     * where the rest begins. Stops before a row that is not as it was written: it and the rows after it are evidence.
      */
     purgeInterventions: { access: 'write', changes: null, decide: purgeRows },
-    /** Checks the next rows of the chain; the first ones where no place is given. */
+    /** Checks the next rows of the chain; the first ones if no place is given. */
     checkInterventions: { access: 'read', decide: checkRows },
   },
 });

@@ -28,30 +28,30 @@ export interface ChainPoint {
 }
 
 interface FaultView extends Omit<ActivityFault, 'row'> {
-  /** The row as it is now; null where there is none. */
+  /** The row as it is now; null if there is none. */
   readonly row: (Omit<NonNullable<ActivityFault['row']>, 'at'> & { readonly at: string }) | null;
 }
 
-/** What a check of the activity log found. */
+/** The result of a check of the activity log. */
 export interface ActivityVerdict {
-  /** `unknown` where some rows have a key that was not given, and the others are whole. */
+  /** `unknown` if some rows have a key that was not given, and the others are whole. */
   readonly verdict: 'whole' | 'broken' | 'unknown';
   readonly rows: number;
-  /** Whoever can write to the database could have made these. */
+  /** Anyone who can write to the database could have made these rows. */
   readonly rowsWithoutKey: number;
   readonly rowsOfOtherKeys: number;
-  /** The last row that retention removed, and the newest; null where there is none. */
+  /** The last row that retention removed, and the newest row; null if there is none. */
   readonly removed: ChainPoint | null;
   readonly newest: ChainPoint | null;
   readonly faults: readonly FaultView[];
-  /** How many there are besides. */
+  /** Number of faults that `faults` leaves out. */
   readonly moreFaults: number;
 }
 
 const ROWS_AT_ONCE = 1000;
 const MAX_FAULTS = 100;
 
-/** Reads the whole log. `expected` is a row that an earlier check called the newest: it must still be there. */
+/** Checks the whole log. `expected` is a row that an earlier check called the newest: it must still be there. */
 export async function verifyActivity(store: Pick<Store, 'of'>, expected?: ChainPoint): Promise<ActivityVerdict> {
   const faults: ActivityFault[] = [];
   let [rows, withoutKey, otherKey] = [0, 0, 0];
@@ -89,7 +89,7 @@ export async function verifyActivity(store: Pick<Store, 'of'>, expected?: ChainP
   };
 }
 
-/** Retention removed it: then the last row that it removed is this one, or a later one. */
+/** Whether retention removed it: the last row that was removed is this one, or a later one. */
 function isGone({ seq, hash }: ChainPoint, removed: ChainPoint | null): boolean {
   return removed !== null && (seq < removed.seq || (seq === removed.seq && hash === removed.hash));
 }
