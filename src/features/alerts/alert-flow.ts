@@ -17,7 +17,7 @@ const ALERT_FLOW = {
         link: `\${trigger.body.link}`,
         lines: `\${trigger.body.lines}`,
         more: `\${trigger.body.more}`,
-        // A message that an earlier release queued has none.
+        // Messages that an earlier release queued have no alert.
         alert: `\${has(trigger.body.alert) ? trigger.body.alert : null}`,
       },
       retry: { maxAttempts: 8, backoffSeconds: 5, factor: 3, maxBackoffSeconds: 600 },
@@ -26,7 +26,7 @@ const ALERT_FLOW = {
   },
 };
 
-/** Refuses a manifest that would replace the flow of the alerts, or have its runs tell the targets something else. */
+/** Refuses a manifest that would replace the flow of the alerts, or that starts its runs with other messages. */
 export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest }) =>
   [{ flowId: manifest.id, path: ['id'] }, ...startedFlowsIn(manifest)]
     .filter(({ flowId }) => flowId === ALERT_FLOW_ID)
@@ -34,7 +34,7 @@ export const leavesAlertFlow: ManifestRules['checks'][number] = ({ manifest }) =
       errorAt(path, 'is the id of the flow that Sluice tells of alerts with; no manifest may name it'),
     );
 
-/** The flow whose runs tell the targets. */
+/** The flow whose runs notify the targets. */
 export function loadAlertFlow(rules: ManifestRules): LoadedFlow {
   const { flow, issues } = parseManifest(JSON.stringify(ALERT_FLOW), 'alerts.json', {
     ...rules,

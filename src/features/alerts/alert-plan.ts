@@ -1,7 +1,7 @@
 import { SEVERITIES, type Severity } from '../../model/attention.ts';
 import { type AlertKind, type AlertTarget, isProgram } from './targets.ts';
 
-/** Something that went wrong, or still is wrong, and that targets may be told of. */
+/** Something that went wrong, or still is wrong, and that targets can be notified of. */
 export interface Cause {
   /** Identifies the cause, for recipients too: alerts with the same key have the same cause. */
   readonly key: string;
@@ -12,20 +12,20 @@ export interface Cause {
   readonly trigger: string | null;
   /** One sentence. */
   readonly text: string;
-  /** Path of the page that shows it. */
+  /** Path of the page about it. */
   readonly link: string | null;
 }
 
-/** Something that happened, once or several times; it ends when it no longer would, or did not for a day. */
+/** Something that happened, once or several times; ends once it would not happen again, or after a day without it. */
 export interface Incident extends Cause {
   readonly count: number;
-  /** When it happened last, milliseconds since the Unix epoch. */
+  /** Time of the last occurrence, milliseconds since the Unix epoch. */
   readonly at: number;
-  /** What happened if it is counted: "run of orders failed", "runs of orders failed". */
+  /** What is counted, in singular and plural: "run of orders failed", "runs of orders failed". */
   readonly what: readonly [one: string, many: string];
-  /** Path of the page that shows all that are counted. */
+  /** Path of the page with all occurrences. */
   readonly allLink: string | null;
-  /** A run that gets past this step shows that it ended, and so does the failed run once it succeeds; of a run that failed. */
+  /** Only for failed runs: the incident ends when a later run gets past this step, or the failed run succeeds. */
   readonly failedAt?: { readonly stepKey: string | null; readonly runId: string };
 }
 
@@ -33,27 +33,27 @@ export interface Incident extends Cause {
 export interface Alert extends Cause {
   /** When it fired. */
   readonly since: number;
-  /** Null where a condition lasts. */
+  /** Null for a condition, which lasts. */
   readonly happened:
     | (Omit<Incident, keyof Cause> & {
         /** How often it happened when `text` was written. */
         readonly firstCount: number;
       })
     | null;
-  /** Since when the cause is gone; null while it is there. */
+  /** When the cause went away; null while it is present. */
   readonly goneAt: number | null;
   /** Null while it fires. */
   readonly resolvedAt: number | null;
-  /** It fired again soon after it was resolved. */
+  /** Whether it fired again soon after it was resolved. */
   readonly isRecurrent: boolean;
 }
 
-/** What is known between two looks; kept in the store, as JSON. */
+/** Memory between two looks; kept in the store, as JSON. */
 export interface AlertState {
-  /** By key: those that fire, and those that were resolved lately or have yet to be told. */
+  /** By key: alerts that fire, were resolved lately, or have yet to be sent. */
   readonly alerts: Readonly<Record<string, Alert>>;
   readonly targets: Readonly<Record<string, TargetState>>;
-  /** Processes that run, or ended without a word: what their state is called, and when they started. */
+  /** Start times of processes that run or ended out of order, by the key of their `not_ready` alert. */
   readonly running?: Readonly<Record<string, number>>;
 }
 
@@ -61,22 +61,22 @@ interface TargetState {
   /** Its last message, and the run that sends it. */
   readonly sentAt: number | null;
   readonly runId: string | null;
-  /** What it was told last of each alert. */
+  /** The last message about each alert. */
   readonly told: Readonly<Record<string, Told>>;
 }
 
 interface Told {
   readonly status: Change['status'];
   readonly at: number;
-  /** How often it had happened. */
+  /** Number of occurrences then. */
   readonly count: number;
-  /** The run that tells it; null where it was told directly. */
+  /** The run that sends it; null if it was sent directly. */
   readonly runId: string | null;
 }
 
 export const NO_ALERTS: AlertState = { alerts: {}, targets: {} };
 
-/** What a target is to be told of one alert. */
+/** A change of one alert that a target is to be notified of. */
 export interface Change
   extends Pick<Alert, 'key' | 'kind' | 'severity' | 'flow' | 'trigger' | 'since' | 'text' | 'link'> {
   readonly status: 'firing' | 'resolved';
@@ -84,32 +84,32 @@ export interface Change
 
 interface DirectlyTold extends Cause {
   readonly since: number;
-  /** Nobody knows whether it was told: only programs hear that it is over, for they know. */
+  /** It is unknown whether this was sent: only programs hear of its end, because they know if it is open. */
   readonly isDoubtful?: boolean;
 }
 
 interface Situation {
   readonly state: AlertState;
-  /** What happened since the last look. */
+  /** Incidents since the last look. */
   readonly happened?: readonly Incident[];
-  /** Keys of what happened and is known to be over. */
+  /** Keys of incidents that are known to be over. */
   readonly over?: ReadonlySet<string> | undefined;
-  /** What lasts now; undefined where that is unknown. */
+  /** Conditions that hold now; undefined if unknown. */
   readonly lasting?: readonly Cause[] | undefined;
-  /** What targets were told directly, because nothing could be stored, and is over; since when it lasted. */
+  /** Ended causes, with their start, that targets were notified of directly because nothing could be stored. */
   readonly toldDirectly?: readonly DirectlyTold[];
   readonly targets: readonly AlertTarget[];
-  /** Runs that are still telling a program of something. */
+  /** Runs that are still sending something to a program. */
   readonly inFlight?: ReadonlySet<string>;
   readonly repeatMs: number;
   readonly now: number;
-  /** Of the run that tells a target. */
+  /** Makes the id of a run that notifies a target. */
   readonly newId: () => string;
 }
 
 interface Planned {
   readonly state: AlertState;
-  /** What the targets are told now: people one message at most, a program one for each alert. */
+  /** Messages to send now: at most one to a target for people, one for each alert to a program. */
   readonly messages: readonly PlannedMessage[];
 }
 
@@ -117,28 +117,28 @@ export interface PlannedMessage {
   readonly target: string;
   readonly runId: string;
   readonly changes: readonly Change[];
-  /** How many alerts have no line. */
+  /** Number of alerts without a line. */
   readonly more: number;
   readonly counts: Readonly<Record<Change['status'], number>>;
 }
 
-/** Lines of one message to people, the others are counted; and messages to a program in its interval, the others wait. */
+/** Lines of one message to people (others are counted), and messages to a program in its interval (others wait). */
 const MOST_CHANGES = 10;
-/** Alerts that are known. While so many fire, what else happens is not told, and what else lasts is told later. */
+/** Alerts in the state. While so many fire, new incidents are not reported, and new conditions are reported later. */
 const MOST_ALERTS = 2000;
-/** People are told again of a condition that lasts for a day; what did not happen again for a day is over. */
+/** Repeats a condition to people after a day; ends an incident after a day without it. */
 const DAY_MS = 86_400_000;
-/** What comes back sooner was never gone. */
+/** A cause that comes back sooner was never gone. */
 const RESOLVE_AFTER_MS = 15_000;
 
 /**
- * Decides which alerts fire and end, what to tell the targets now, and what to remember. Pure, so that a replica can plan
+ * Decides which alerts fire and end, which messages to send now, and what to remember. Pure, so that a replica can plan
  * again if another one was faster.
  *
- * Alerts are states: a target is told what changed since it was last told, so nothing is told twice, and a target that
- * comes late, or after a restart, learns what fires now. People get at most one message in their interval, ten lines and
- * a number, and within `repeatMs` each alert once; how often it happened since is told after that. Programs get a message
- * for each alert that fires or ends, at most ten in their interval; what ended before they were told is not told.
+ * Alerts are states: a target is notified of changes since its last message, so nothing is sent twice, and a target
+ * that is new, or back after a restart, learns which alerts fire. People get at most one message in their interval, ten
+ * lines and a number, and each alert once within `repeatMs`; then the number of occurrences since. Programs get a
+ * message for each alert that fires or ends, at most ten in their interval; alerts that ended before that are left out.
  */
 export function planAlerts(situation: Situation): Planned {
   const { state, targets, now } = situation;
@@ -155,7 +155,7 @@ export function planAlerts(situation: Situation): Planned {
   }
   const texts = new Map(situation.lasting?.map(({ key, text }) => [key, text]));
   const messages: PlannedMessage[] = [];
-  // What still has to be told, or to be told that it is over.
+  // Alerts that some target still has to hear of, or still has to hear the end of.
   const untold = new Set<string>();
   const states = targets.map((target): [string, TargetState] => {
     const known = told.get(target.name) ?? new Map<string, Told>();
@@ -190,7 +190,7 @@ export function planAlerts(situation: Situation): Planned {
   return { state: { running, alerts: Object.fromEntries(alerts), targets: Object.fromEntries(kept) }, messages };
 }
 
-/** How many alerts the next message to a target has something to say about. */
+/** Number of alerts that the next message to a target would report. */
 export function countWaiting(
   target: AlertTarget,
   { state, repeatMs, now }: Pick<Situation, 'state' | 'repeatMs' | 'now'>,
@@ -200,7 +200,7 @@ export function countWaiting(
   return changesFor(target, { alerts, known, repeatMs, now }).length;
 }
 
-/** Also where the clock was set back: then it was long ago, as far as anyone knows. */
+/** Also true if the clock was set back: then we take it that the time has passed. */
 function isPast(at: number, ms: number, now: number): boolean {
   return now - at >= ms || at > now;
 }
@@ -225,14 +225,14 @@ function alertsNow({ state, happened = [], over, lasting, repeatMs, now }: Situa
     const isGone = alert.happened === null ? present?.has(key) === false : isOld || isOver;
     const goneAt = alert.goneAt ?? (isGone ? now : null);
     if (goneAt === null) continue;
-    // What comes and goes is resolved once it stayed away for long.
+    // A recurrent alert is resolved only after a longer absence.
     const isResolved = isOld || isPast(goneAt, alert.isRecurrent ? repeatMs : RESOLVE_AFTER_MS, now);
     alerts.set(key, { ...alert, goneAt, resolvedAt: isResolved ? now : null });
   }
   return alerts;
 }
 
-/** Makes room for one more, if an alert can be forgotten: it was resolved, and no target waits to hear so. */
+/** Makes room for one more by forgetting a resolved alert whose end no target waits to hear; false if there is none. */
 function hasRoom(alerts: Map<string, Alert>, { targets }: AlertState): boolean {
   if (alerts.size < MOST_ALERTS) return true;
   const all = Object.values(targets);
@@ -254,7 +254,7 @@ function factsOf({ count, at, what, allLink, failedAt }: Incident): Omit<Inciden
   return { count, at, what, allLink, ...(failedAt && { failedAt }) };
 }
 
-/** Its text stays the first one: numbers in the texts of conditions change all the time. */
+/** Keeps the first text: numbers in the texts of conditions change all the time. */
 function happenedAgain(known: Alert, { severity }: Cause, incident: Incident | undefined): Alert {
   if (incident === undefined || known.happened === null) return { ...known, severity, goneAt: null };
   const { firstCount, allLink } = known.happened;
@@ -262,12 +262,12 @@ function happenedAgain(known: Alert, { severity }: Cause, incident: Incident | u
   return { ...known, happened, goneAt: null };
 }
 
-/** Of a target that was told before; any word may be its name. */
+/** The state of a target that had a message before; a target can have any name, also that of an inherited property. */
 function stateOf(name: string, { targets }: AlertState): TargetState | undefined {
   return Object.hasOwn(targets, name) ? targets[name] : undefined;
 }
 
-/** A target that is new knows of all that is over. */
+/** A new target counts as notified of all alerts that are over. */
 function toldOf(known: TargetState | undefined, alerts: ReadonlyMap<string, Alert>): Map<string, Told> {
   if (known !== undefined) return new Map(Object.entries(known.told));
   const over = [...alerts].filter(([, { resolvedAt }]) => resolvedAt !== null);
@@ -277,23 +277,23 @@ function toldOf(known: TargetState | undefined, alerts: ReadonlyMap<string, Aler
 interface Knowledge extends Pick<Situation, 'inFlight' | 'repeatMs' | 'now'> {
   readonly alerts: ReadonlyMap<string, Alert>;
   readonly known: ReadonlyMap<string, Told>;
-  /** What conditions say now, by key. */
+  /** Current texts of conditions, by key. */
   readonly texts?: ReadonlyMap<string, string>;
 }
 
-/** Whether it was told since it fired. */
+/** Whether the target was notified after the alert fired. */
 function isToldOf(told: Told | undefined, since: number): told is Told {
   return told !== undefined && told.at >= since;
 }
 
-/** What fires comes first, and the worst of it. */
+/** Firing alerts first, then by severity. */
 function changesFor(target: AlertTarget, knowledge: Knowledge): Change[] {
   const changes = [...knowledge.alerts.values()].flatMap((alert) => changeOf(target, alert, knowledge) ?? []);
   const rank = ({ status, severity }: Change) => (status === 'firing' ? 0 : 3) + SEVERITIES.indexOf(severity);
   return changes.sort((one, other) => rank(one) - rank(other));
 }
 
-/** What a target is to be told of an alert; undefined if it knows. */
+/** The change to send to a target about an alert; undefined if it knows already. */
 function changeOf(target: AlertTarget, alert: Alert, knowledge: Knowledge): Change | undefined {
   const { known, inFlight, repeatMs, now, texts } = knowledge;
   const { key, kind, severity, flow, trigger, since, text, link, happened } = alert;
@@ -305,7 +305,7 @@ function changeOf(target: AlertTarget, alert: Alert, knowledge: Knowledge): Chan
   });
   const isKnown = told?.status === 'firing';
   if (isProgram(target)) {
-    // Else the end could arrive before the beginning.
+    // Otherwise the end could arrive before the beginning.
     const isSending = told?.runId != null && inFlight?.has(told.runId) === true;
     return isFiring === isKnown || isSending ? undefined : change(isFiring ? 'firing' : 'resolved');
   }
@@ -314,7 +314,7 @@ function changeOf(target: AlertTarget, alert: Alert, knowledge: Knowledge): Chan
   const missed = (happened?.count ?? 0) - (said ?? 0);
   const counted = happened === null || missed <= 0 ? '' : `${missed} more ${happened.what[missed === 1 ? 0 : 1]}`;
   if (!isFiring) {
-    // What was over before they could be told is told all the same.
+    // People also hear of an alert that was over before they could be notified.
     const isNews = isKnown || (!isTold && wants(target, alert));
     return isNews ? change('resolved', counted === '' ? {} : { text: `${text}; ${counted}` }) : undefined;
   }
@@ -334,7 +334,7 @@ function messageOf(target: string, runId: string, changes: readonly Change[]): P
   return { target, runId, changes: shown, more: changes.length - shown.length, counts };
 }
 
-/** Whether a target is to be told of a cause. */
+/** Whether a target wants to be notified of a cause. */
 export function wants(
   { kinds, severities, flows }: AlertTarget,
   { kind, severity, flow }: Pick<Cause, 'kind' | 'severity' | 'flow'>,

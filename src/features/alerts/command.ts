@@ -6,7 +6,7 @@ import { print } from '../../telemetry/terminal.ts';
 import { alertsStepTypes } from './step-types.ts';
 import { isProgram } from './targets.ts';
 
-/** What concerns those who are told of failures. */
+/** Commands about alerts. */
 function alertCommand(): Command {
   return new Command('alert')
     .helpGroup(HELP.history)
@@ -19,7 +19,7 @@ function alertCommand(): Command {
     );
 }
 
-/** Sends from here and not through the service, so that the file can be tried before the service has it. */
+/** Sends from this process, not through the service, so that a file can be tried before the service has it. */
 async function testAlerts(name: string | undefined): Promise<void> {
   const { settings, extensions } = await openContext();
   const targets = (settings.alerts?.targets ?? []).filter((target) => name === undefined || target.name === name);
@@ -51,7 +51,7 @@ async function testAlerts(name: string | undefined): Promise<void> {
           signal: new AbortController().signal,
         });
       const fired = await send('firing');
-      // Else what it opened stays open.
+      // Programs would keep the test alert open otherwise.
       const result = fired.kind === 'succeeded' && isProgram(target) ? await send('resolved') : fired;
       const { status = null, answer = '' } = ('output' in result && result.output ? result.output : {}) as {
         status?: number | null;

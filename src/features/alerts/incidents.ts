@@ -6,20 +6,20 @@ import type { Cause, Incident } from './alert-plan.ts';
 import type { FailedRunNotice } from './store.ts';
 import { isAlertKind } from './targets.ts';
 
-/** Something that lasts and needs a person. */
+/** A condition that lasts and needs a person. */
 export interface Concern {
   readonly kind: AttentionKind;
   readonly severity: Severity;
   readonly message: string;
-  /** It stays the same while numbers in the message grow, but for the times in it. */
+  /** Stays the same while numbers in the message grow, except for times in it. */
   readonly link: string;
   readonly flowId: string | null;
   readonly triggerKey: string | null;
-  /** Tells it from others with the same kind, flow and trigger; the link where not given. */
+  /** Distinguishes it from others with the same kind, flow and trigger; the link if not given. */
   readonly about?: string | undefined;
 }
 
-/** A deploy that was refused, or by which others get in. */
+/** A deploy that was refused, or that changes who gets in. */
 export interface ToldDeploy {
   readonly flowId: string;
   readonly name: string;
@@ -28,7 +28,7 @@ export interface ToldDeploy {
   readonly findings: readonly Pick<Finding, 'rule' | 'message'>[];
 }
 
-/** A cause whose key is made of what tells it from others of its kind. */
+/** A cause before its key is computed from the parts that identify it within its kind. */
 export interface Unnamed extends Omit<Cause, 'key'> {
   readonly cause: readonly string[];
 }
@@ -94,8 +94,8 @@ export function refusedIncident({ flowId, name, refusal }: ToldDeploy): Omit<Unn
 }
 
 /**
- * One for each cause: flow, step and code of the error. A run that tells a target is none: the attention list says that
- * an alert was not delivered.
+ * One incident for each cause: flow, step and code of the error. Runs that notify a target are left out: the attention
+ * list reports undelivered alerts.
  */
 export function failureIncidents(failures: readonly FailedRunNotice[]): UnnamedIncident[] {
   const byCause = new Map<string, FailedRunNotice[]>();
@@ -136,7 +136,7 @@ function causeOf({ flowId, status, stepKey, error }: FailedRunNotice): string[] 
   return [flowId, stepKey?.replaceAll(/\.\d+\./g, '.') ?? '', error?.code ?? ''];
 }
 
-/** The runs that failed so, from the first one on. */
+/** Path of the list of runs with the same failure, from the first one on. */
 function failuresPath(
   notices: readonly FailedRunNotice[],
   { flowId, status, stepKey, error }: FailedRunNotice,

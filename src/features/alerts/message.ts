@@ -3,7 +3,7 @@ import type { Json } from '../../model/json.ts';
 import { printableLines } from '../../model/text.ts';
 import type { Change } from './alert-plan.ts';
 
-/** What a program is told of an alert. */
+/** The facts of an alert for a program. */
 export interface AlertFacts {
   readonly status: 'firing' | 'resolved';
   readonly severity: Severity;
@@ -12,20 +12,20 @@ export interface AlertFacts {
   readonly kind: string;
   /** When it fired, ISO 8601. */
   readonly since: string;
-  /** The same for all that is told of one cause. */
+  /** The same in all messages about one cause. */
   readonly dedupKey: string;
 }
 
 /** The content of one message to a target. */
 export interface AlertMessage {
-  /** One line that says it all, or how much there is. */
+  /** One line that says everything, or how much there is. */
   readonly text: string;
   /** Where to look, as an absolute URL. */
   readonly link?: string | null | undefined;
   readonly lines: readonly { readonly text: string; readonly link?: string | null | undefined }[];
-  /** Further ones that have no line. */
+  /** Number of alerts without a line. */
   readonly more: number;
-  /** In a message to a program, which is about one alert; none in what a step of a flow sends. */
+  /** Only in a message to a program, which is about one alert; absent if a step of a flow sends the message. */
   readonly alert?: AlertFacts | undefined;
 }
 
@@ -33,7 +33,7 @@ export function factsOf({ status, kind, severity, flow, trigger, since, key }: C
   return { status, kind, severity, flow, trigger, since: new Date(since).toISOString(), dedupKey: key };
 }
 
-/** All of it in one line, for people: times are of the zone of the service. Ids and codes are in the link. */
+/** The whole alert in one line, for people: times are in the service's time zone. Ids and codes are in the link. */
 export function lineOf({ status, severity, text, flow, trigger, since }: Change, now: number): string {
   const flowName = flow === null ? [] : [trigger === null ? flow.name : `${flow.name}/${trigger}`];
   const place = [...flowName, `since ${new Date(since).toISOString()}`].join(', ');
@@ -43,7 +43,7 @@ export function lineOf({ status, severity, text, flow, trigger, since }: Change,
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
 const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 
-/** The day is told where it is not today. */
+/** Adds the day unless it is today. */
 function inLocalTime(text: string, now: number): string {
   return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d(?::[\d.]+)?Z/g, (time) => {
     const at = Date.parse(time);
@@ -51,7 +51,7 @@ function inLocalTime(text: string, now: number): string {
   });
 }
 
-/** The message for people: nothing in it steers what shows it. */
+/** The message for people, without characters that could control the display. */
 export function printableMessage(message: AlertMessage): AlertMessage {
   const lines = message.lines.map((line) => ({ ...line, text: printableLines(line.text) }));
   return { ...message, text: printableLines(message.text), lines };
@@ -59,10 +59,10 @@ export function printableMessage(message: AlertMessage): AlertMessage {
 
 /** Discord takes 2000 characters: discord.com/developers/docs/resources/webhook#execute-webhook, read 2026-11. */
 const DISCORD_CHARACTERS = 2000;
-/** Slack cuts a text after 40 000 characters, and a card of Teams may have 28 KB: so much says what happened. */
+/** Enough to say what happened: Slack cuts a text after 40 000 characters, and a card of Teams may have 28 KB. */
 const MOST_CHARACTERS = 8000;
 
-/** The text of a message, one thing a line; `link` writes a link in the way of the reader. */
+/** The text of a message, a line for each thing; `linked` writes a link in the reader's syntax. */
 export function plainText(
   { text, link, lines, more }: AlertMessage,
   { escaped = same, linked = (url: string) => ` ${url}`, most = MOST_CHARACTERS } = {},
@@ -77,7 +77,7 @@ export function plainText(
 
 const same = (text: string): string => text;
 
-/** At most so many characters. */
+/** Shortens a text to at most so many characters. */
 export function cut(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most - 1).replace(/\p{Surrogate}$/u, '')}…`;
 }
@@ -87,7 +87,7 @@ export function chatBody(type: 'slack' | 'teams' | 'discord', message: AlertMess
   if (type === 'slack')
     return { text: plainText(message, { escaped: escapeSlack, linked: (url) => ` <${url}|open>` }) };
   if (type === 'discord') {
-    // Names in an error message must not ring anybody.
+    // A name in an error message must not notify anybody.
     const content = plainText(message, { escaped: escapeMarkdown, most: DISCORD_CHARACTERS });
     return { content, allowed_mentions: { parse: [] } };
   }
@@ -103,7 +103,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\`*_~|<>[\]#]/g, '\\$&');
 }
 
-/** A workflow "When a Teams webhook request is received" takes a message of Adaptive Cards, and nothing else. */
+/** A workflow "When a Teams webhook request is received" accepts only a message of Adaptive Cards. */
 function teamsBody(message: AlertMessage): Json {
   const block = (text: string, more: { [key: string]: Json } = {}) => ({
     type: 'TextBlock',

@@ -45,13 +45,13 @@ const SEVERITY_WORDS: Readonly<Record<Api['Attention']['severity'], string>> = {
 
 const SHOWN_KINDS = 3;
 
-/** The attention list has many kinds. */
+/** Shortens the list: the attention list alone has many kinds. */
 function kindsText(kinds: AlertTarget['kinds']): string {
   const shown = kinds.slice(0, SHOWN_KINDS).join(', ');
   return kinds.length > SHOWN_KINDS ? `${shown} and ${kinds.length - SHOWN_KINDS} more kinds` : shown;
 }
 
-/** Answers whether anybody is told. */
+/** Shows which targets are notified. */
 function AlertsPanel() {
   const targets = useResource<readonly AlertTarget[]>('/alerts', { refreshOn: ['run.completed'] });
   return (

@@ -8,11 +8,11 @@ type Pager = Extract<AlertTarget, { type: 'pagerduty' | 'opsgenie' }>;
 interface Paged {
   readonly message: AlertMessage;
   readonly service: string;
-  /** The name of what a step of a flow sends: it is not an alert. */
+  /** Identifies the message of a flow's step, which is not an alert. */
   readonly id: string;
 }
 
-/** A request that opens an incident for an alert that fires, or closes it. */
+/** The request that opens or closes an incident for an alert. */
 interface PagerRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ function pagerDutyEvent({ url, routingKey }: Extract<Pager, { type: 'pagerduty' 
 
 const PRIORITY: Readonly<Record<Severity, string>> = { error: 'P1', warning: 'P3', info: 'P5' };
 
-/** Alert API, which Jira Service Management takes too: docs.opsgenie.com/docs/alert-api, read 2026-11. */
+/** Alert API, which Jira Service Management accepts too: docs.opsgenie.com/docs/alert-api, read 2026-11. */
 function opsgenieRequest({ url, apiKey }: Extract<Pager, { type: 'opsgenie' }>, parts: Parts): PagerRequest {
   const { message, service, alert } = parts;
   const headers = { authorization: `GenieKey ${apiKey}` };

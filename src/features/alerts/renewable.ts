@@ -4,15 +4,15 @@ import { serially } from '../../model/serially.ts';
 import type { AlertSettings } from './targets.ts';
 import type { AlertWatch } from './watch.ts';
 
-/** A watch whose targets may be read again while it works. */
+/** A watch whose targets can be read again while it works. */
 interface RenewableWatch extends AlertWatch {
-  /** Puts these targets in place of the former ones, which stay where the store is away; never rejects. */
+  /** Replaces the targets. Keeps the former ones if the store is unavailable; never rejects. */
   renew(alerts: AlertSettings | undefined): Promise<void>;
 }
 
 interface Renewing {
   readonly make: (alerts: AlertSettings | undefined) => AlertWatch;
-  /** Called when these are told in place of the former ones. */
+  /** Called when the new targets are in force. */
   readonly onRenewed: (alerts: AlertSettings | undefined) => void;
   readonly logger: Logger;
 }

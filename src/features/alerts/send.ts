@@ -22,29 +22,29 @@ import { pagerRequest } from './pagers.ts';
 import { type AlertTarget, resolveTarget } from './targets.ts';
 
 interface SenderSettings {
-  /** As of the moment of a try. */
+  /** Read at each attempt. */
   readonly targets: () => readonly AlertTarget[];
-  /** What the service is called. */
+  /** The service's name. */
   readonly service: string;
   readonly readSecret: SecretReader;
-  /** What a target may be at in addition to public addresses. */
+  /** Allowed addresses in addition to public ones. */
   readonly egressAllow: readonly string[];
 }
 
-/** One try to tell a target. */
+/** One attempt to notify a target. */
 interface AlertAttempt extends Pick<StepContext, 'idempotencyKey' | 'now' | 'signal'> {
   readonly target: string;
   readonly message: AlertMessage;
-  /** When it was queued, milliseconds since the Unix epoch: a message keeps its bytes however often it is tried. */
+  /** When it was queued, milliseconds since the Unix epoch: a message has the same bytes in each attempt. */
   readonly queuedAt?: number | undefined;
 }
 
-/** Sends one message to a target; the result contains no secret. Rejects with `InternalFaultError` alone. */
+/** Sends one message to a target; the result contains no secret. Rejects only with `InternalFaultError`. */
 export type AlertSender = (attempt: AlertAttempt) => Promise<HandlerResult>;
 
 const TIMEOUT_SECONDS = 30;
 
-/** Through the same egress as HttpRequest: private addresses are refused unless the settings allow them. */
+/** Uses the egress of HttpRequest: private addresses are refused unless the settings allow them. */
 export function createAlertSender({ targets, service, readSecret, egressAllow }: SenderSettings): AlertSender {
   const http = createHttpRequestHandler({ egressAllow });
   const egress = createEgress(egressAllow);
@@ -54,7 +54,7 @@ export function createAlertSender({ targets, service, readSecret, egressAllow }:
     const resolved = resolveTarget(known, readSecret);
     if ('error' in resolved) return failed('secret_unavailable', `the target ${name}: ${resolved.error}`, true);
     const { target, mask } = resolved;
-    // A program reads the text as it is; people's readers would act on what a sender put into it.
+    // Programs read the text as it is, but a person's display would obey control characters that a sender put into it.
     const shown = { ...attempt, message: target.type === 'json' ? attempt.message : printableMessage(attempt.message) };
     const result =
       target.type === 'smtp'
@@ -94,7 +94,7 @@ function requestTo(
   const { headers } = signDelivery({
     spec: standardWebhooks,
     key: target.secret,
-    // As HttpRequest writes it.
+    // The same bytes as HttpRequest writes.
     body: Buffer.from(JSON.stringify(body)),
     url: target.url,
     timestampMs,
@@ -135,7 +135,7 @@ async function post(
 
 type Mailed = Extract<AlertTarget, { type: 'smtp' }>;
 
-/** Loaded only where mail is sent. */
+/** Loaded only when mail is sent. */
 const loadMailer = loadOnce(() => import('nodemailer'));
 
 const SUBJECT_CHARACTERS = 150;
@@ -170,7 +170,7 @@ async function mail(target: Mailed, attempt: Attempt, egress: ReturnType<typeof 
         subject: message.text.replace(/\s+/g, ' ').slice(0, SUBJECT_CHARACTERS),
         text: plainText(message),
         date: new Date(queuedAt),
-        // The same for each try, so that a mail that was accepted before the answer got lost can be told from another.
+        // The same in each attempt, so that a mail sent again because its answer got lost is recognizable.
         messageId: `<${idempotencyKey.replace(/[^\w.-]/g, '.')}@sluice>`,
       });
       return { kind: 'succeeded', output: { status: null, answer: String(info.response).slice(0, ANSWER_CHARACTERS) } };
@@ -183,7 +183,7 @@ async function mail(target: Mailed, attempt: Attempt, egress: ReturnType<typeof 
   }
 }
 
-/** A socket to an address that may be called. */
+/** A socket to an allowed address. */
 function connected({
   host,
   port,
@@ -213,7 +213,7 @@ function mailFailure(error: unknown, label: string): HandlerResult {
   const { responseCode, code, message } = Object(error) as { responseCode?: number; code?: string; message?: string };
   const what = `${label}: ${String(message ?? code ?? 'the mail could not be sent').slice(0, 500)}`;
   if (responseCode !== undefined) return failed('unexpected_status', what, responseCode < 500);
-  // A server that does not offer what the file asks for has to be mended first.
+  // Retrying is useless: the server does not offer what the file asks for, so one of them has to be corrected.
   return failed('network_error', what, code !== 'ETLS' && code !== 'EAUTH' && code !== 'ENOAUTH');
 }
 
@@ -239,7 +239,7 @@ const inputs = z.strictObject({
   alert: alert.nullish().describe('The alert that a program is told of; set in the messages of Sluice itself.'),
 });
 
-/** The step type that tells a target; its secrets are read at each attempt, and no input holds one. */
+/** The step type that notifies a target; its secrets are read at each attempt, and no input holds one. */
 export function createSendAlertHandler(send: AlertSender): StepHandler {
   return defineHandler({
     type: 'SendAlert',

@@ -36,12 +36,12 @@ const alertTargetSchema = z
   })
   .meta({ id: 'AlertTarget' });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface AlertAnswers {
   readonly AlertTarget: z.output<typeof alertTargetSchema>;
 }
 
-/** Whether anybody is told, and whether it arrives. */
+/** Lists the targets, and whether alerts reach them. */
 const alertRoutes: ApiRoutes = (app, { inForce, store, clock }) => {
   app.get(
     '/flows/api/alerts',
@@ -98,7 +98,7 @@ function watchOf(alerts: AlertSettings | undefined, host: Host): AlertWatch {
   if (alerts === undefined || alerts.targets.length === 0) return noAlerts(store);
   return createAlertWatch({
     ...host,
-    // Replicas tell each other of every run while one of them has such a listener.
+    // No live events on PostgreSQL: a listener here would make the replicas report every run to each other.
     live: isPostgres(settings.databaseUrl) ? undefined : host.live,
     alerts,
     service: settings.serviceName,

@@ -2,11 +2,11 @@ import { stepPart } from '../../config/step-part.ts';
 import { leavesAlertFlow } from './alert-flow.ts';
 import { createAlertSender, createSendAlertHandler } from './send.ts';
 
-/** `SendAlert`, and what tells the targets. */
+/** `SendAlert`, and the sender of alerts. */
 export const alertsStepTypes = stepPart({
   name: 'alerts',
   make({ settings, readSecret, inForce }) {
-    // An alert may report an open circuit, and must be sent while it is open: its requests ask no host for a turn.
+    // Alerts do not wait for a turn at their host: one that reports an open circuit must be sent while it is open.
     const send = createAlertSender({
       targets: () => inForce().alerts?.targets ?? [],
       service: settings.serviceName,

@@ -9,15 +9,15 @@ import { type Port, sql } from '../../store/decisions/port.ts';
 import { fromJson, toError, toJson } from '../../store/json-columns.ts';
 
 interface AlertRecord {
-  /** 0 where there is none. */
+  /** 0 if there is none. */
   readonly version: number;
-  /** Null where there is none. */
+  /** Null if there is none. */
   readonly state: Json;
   readonly failures: readonly FailedRunNotice[];
 }
 
 interface AlertCommit {
-  /** As it was read. */
+  /** The version that was read. */
   readonly version: number;
   readonly state: Json;
   readonly taken: readonly number[];
@@ -34,19 +34,19 @@ export interface FailedRunNotice {
   readonly startedAt: number;
   readonly completedAt: number;
   readonly status: 'Failed' | 'TimedOut';
-  /** The step that failed last, a child before its loop; null where none did. */
+  /** The step that failed last, a child before its loop; null if none failed. */
   readonly stepKey: string | null;
   readonly error: StepError | null;
 }
 
-/** What those who tell people of failures have to remember, so that a crash neither loses nor repeats an alert. */
+/** The memory of the alert watch: with it, a crash neither loses nor repeats an alert. */
 export const alertsStore = storePart({
   name: 'alerts',
   verbs: {
-    /** What was stored last, and the failed runs that are noted, the oldest first. */
+    /** The state that was stored last, and the noted failed runs, oldest first. */
     readAlerts: {
       access: 'read',
-      /** The version is read first: a notice that is taken by a later one is not told twice. */
+      /** Reads the version first, so a notice that a later version takes is not reported twice. */
       *decide(port: Port, { limit }: { limit: number }): Decision<AlertRecord> {
         const row = yield* port.get<{ version: number; state: string }>(
           sql`SELECT version, state FROM sluice.alert_state`,
@@ -65,8 +65,8 @@ export const alertsStore = storePart({
       },
     },
     /**
-     * Replaces the state of that version, forgets the notices that are taken, and starts the runs, or does nothing of it:
-     * `outdated` if the version is another. From the first commit on, the transaction in which a run ends as Failed or
+     * Replaces the state of that version, deletes the notices taken and starts the runs, or does nothing and returns
+     * `outdated` if the version changed. From the first commit on, the transaction in which a run ends as Failed or
      * TimedOut notes it; the runs are of flows that are deployed.
      */
     commitAlerts: {

@@ -6,13 +6,13 @@ import { resolveSecret, type SecretReader } from '../../manifest/read-secret.ts'
 import { ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../../model/attention.ts';
 
 const EVENT_KINDS = ['run.failed', 'deploy.refused', 'access.widened', 'not_ready'] as const;
-/** The alerts `run.failed` and `not_ready` tell of these, and sooner. */
+/** Left out: `run.failed` and `not_ready` report these, and sooner. */
 const UNTOLD_KINDS = ['failed_runs', 'store_unavailable'] as const;
 const isTold = (kind: AttentionKind): kind is Exclude<AttentionKind, (typeof UNTOLD_KINDS)[number]> =>
   !UNTOLD_KINDS.some((each) => each === kind);
 const CONDITION_KINDS = ATTENTION_KINDS.filter(isTold);
 
-/** What a target may be told of. */
+/** Kinds of alerts that a target can receive. */
 export const ALERT_KINDS = [...EVENT_KINDS, ...CONDITION_KINDS];
 export type AlertKind = (typeof ALERT_KINDS)[number];
 
@@ -39,19 +39,19 @@ const severities = <const Names extends readonly Severity[]>(names: Names) =>
 const intervalSeconds = (byDefault: number) => z.number().min(1).max(86_400).default(byDefault);
 
 const flows = {
-  /** Ids or names; what belongs to no flow is then not told. All where not given. */
+  /** Ids or names; without a flow, an alert is then not sent. All flows if not given. */
   flows: z.array(z.string().min(1)).min(1).optional(),
 };
 const shared = {
   ...flows,
   kinds: kinds([...EVENT_KINDS, 'attention']),
   severities: severities(SEVERITIES),
-  /** At most one message in this time; what happens meanwhile is gathered. */
+  /** At most one message in this time; alerts in between are gathered. */
   intervalSeconds: intervalSeconds(60),
 };
 const secret = z.string().min(1);
 const posted = { ...shared, url: secret };
-/** What calls people: never for a note, nor for a deploy that somebody let through. */
+/** Targets that call people: no notes, and no deploys that somebody let through. */
 const pager = {
   ...flows,
   kinds: kinds(['run.failed', 'deploy.refused', 'not_ready', 'attention']),
@@ -85,7 +85,7 @@ const targetSchema = z.discriminatedUnion(
       ...shared,
       host: z.string().regex(/^[\w.:-]+$/, 'is not a host name'),
       port: z.int().min(1).max(65_535).optional(),
-      /** `starttls` upgrades the connection and fails where the server cannot; `tls` begins with it. */
+      /** `starttls` upgrades the connection, and fails if the server cannot; `tls` begins encrypted. */
       security: z.enum(['starttls', 'tls', 'none']).default('starttls'),
       user: secret.optional(),
       password: secret.optional(),
@@ -100,27 +100,27 @@ const NO_NAME = 'is not a name of 1 to 64 letters, digits or any of ._-';
 
 const fileSchema = z.strictObject({
   $schema: z.string().optional(),
-  /** Where people reach the page, without a slash at its end. */
+  /** URL of the page for people, without a slash at its end. */
   pageUrl: z
     .url({ protocol: /^https?$/, error: 'is not an http(s) URL' })
     .transform((text) => text.replace(/\/+$/, ''))
     .optional(),
-  /** The same thing is told again after this time at the earliest. */
+  /** The shortest time before an alert is repeated. */
   repeatSeconds: z.number().min(60).max(604_800).default(3600),
   targets: z.record(z.string().regex(/^[\w.-]{1,64}$/, NO_NAME), targetSchema),
 });
 
-/** Who is told, and how; secrets as written, so mostly as references. */
+/** A target and how to reach it; secrets as written, so mostly as references. */
 export type AlertTarget = z.output<typeof targetSchema> & { readonly name: string };
 
 type Program = Extract<AlertTarget, { type: 'json' | 'pagerduty' | 'opsgenie' }>;
 
-/** Whether a target keeps the states of alerts by itself: it gets a message for each that fires or ends. */
+/** Whether a target tracks the states of alerts itself: it gets a message for each that fires or ends. */
 export function isProgram(target: AlertTarget): target is Program {
   return target.type === 'json' || target.type === 'pagerduty' || target.type === 'opsgenie';
 }
 
-/** Who is told of what. */
+/** All targets and what they share. */
 export interface AlertSettings {
   readonly pageUrl: string | undefined;
   readonly repeatSeconds: number;
@@ -130,7 +130,7 @@ export interface AlertSettings {
 type ParsedAlerts = { readonly alerts: AlertSettings } | { readonly lines: readonly string[] };
 
 /**
- * Parses the setting: the path of a JSON file, or its content. Yields a line for each mistake, without secrets. All
+ * Parses the setting: the path of a JSON file, or its content. Returns a line for each mistake, without secrets. All
  * references must be readable, but are kept as references: each attempt to send reads them again.
  */
 export function readAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
@@ -167,7 +167,7 @@ function withKinds(given: unknown): unknown {
   return { ...Object(given), targets: Object.fromEntries(renamed) };
 }
 
-/** A target with its references read, and what hides their values in a text. */
+/** A target with its references read, and a masker that hides their values in texts. */
 interface ResolvedTarget {
   readonly target: AlertTarget;
   readonly mask: ReturnType<typeof maskerOf>;

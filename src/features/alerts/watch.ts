@@ -35,12 +35,12 @@ import type { AlertSender } from './send.ts';
 import { alertsStore } from './store.ts';
 import { type AlertSettings, isProgram } from './targets.ts';
 
-/** Tells the targets what happens. */
+/** Notifies the targets of what happens. */
 export interface AlertWatch {
   /** Notes failed runs from now on. Rejects with `StoreUnavailableError`. */
   prepare(): Promise<void>;
   start(): void;
-  /** Resolves when it is durable that the targets will be told; never rejects. */
+  /** Resolves once the message is stored and will be sent; never rejects. */
   deployTold(deploys: readonly ToldDeploy[]): Promise<void>;
   stop(): Promise<void>;
 }
@@ -50,44 +50,44 @@ interface WatchServices {
   readonly send: AlertSender;
   readonly store: Pick<Store, 'of' | 'listRuns' | 'findRun' | 'outlineSteps'>;
   readonly catalog: Pick<Catalog, 'deploy' | 'find' | 'list'>;
-  /** Says that a run is durable: its steps start. */
+  /** Starts the steps of a run that is durable. */
   readonly announce: Engine['announce'];
   readonly rules: ManifestRules;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly newId: () => string;
-  /** What the service is called. */
+  /** The service's name. */
   readonly service: string;
-  /** Where people reach the page, without a slash at its end; undefined while that is not known. */
+  /** URL of the page for people, without a slash at its end; undefined while that is not known. */
   readonly pageUrl: () => string | undefined;
   readonly concerns: () => Promise<readonly Concern[]>;
   /** Why this process should get no requests; undefined if it should. Rejects if the store is unavailable. */
   readonly unready: () => Promise<{ readonly reason: string; readonly message: string } | undefined>;
   /** Names this process among those of the service. */
   readonly replica: string;
-  /** A run that fails in this process is looked at soon. */
+  /** Its events make the watch look soon after a run fails in this process. */
   readonly live?: Pick<LiveEvents, 'subscribe'> | undefined;
   /** Milliseconds between two looks. */
   readonly lookEveryMs?: number;
 }
 
 const LOOK_EVERY_MS = 5000;
-/** Failures that come together are told together. */
+/** Failures that happen within this time are reported together. */
 const LOOK_SOON_MS = 250;
-/** Failed runs that one look takes; more are taken at once by the next. */
+/** Failed runs for one look; the next look takes the others at once. */
 const RUNS_A_LOOK = 1000;
-/** Failures that one look asks about whether they ended, and later runs of each that it looks at. */
+/** Failures that one look checks for their end, and later runs that it reads for each. */
 const FAILURES_A_LOOK = 20;
 const LATER_RUNS = 10;
-/** More than programs are told of while a message to them is tried. */
+/** More than the messages to programs that can be under way at once. */
 const RUNS_IN_FLIGHT = 500;
-/** Processes that did not end in order and whose name did not come back are forgotten. */
+/** Processes to remember: forgets those that did not end in order and whose name did not come back, oldest first. */
 const MOST_PROCESSES = 100;
 /** A shorter outage is not reported. */
 const UNREADY_AFTER_MS = 15_000;
-/** A process that becomes unready again and again is told of once in this time. */
+/** A process that becomes unready repeatedly is reported once in this time. */
 const UNREADY_AGAIN_MS = 600_000;
-/** The state may change between a plan and its commit, because another replica looks too. */
+/** Attempts to commit: another replica that looks too may change the state between a plan and its commit. */
 const TRIES = 5;
 
 export function createAlertWatch(services: WatchServices): AlertWatch {
@@ -110,9 +110,9 @@ export function noAlerts(store: Pick<Store, 'of'>): AlertWatch {
   };
 }
 
-/** What a look has to plan with, next to what is stored. */
+/** Input of a plan besides the stored state. */
 type News = Pick<Parameters<typeof planAlerts>[0], 'happened' | 'over' | 'lasting' | 'toldDirectly'> & {
-  /** Asks for failures that ended too. */
+  /** Also checks which failures ended. */
   readonly isFull?: boolean;
   readonly isStart?: boolean;
   readonly isEnd?: boolean;
@@ -121,7 +121,7 @@ type News = Pick<Parameters<typeof planAlerts>[0], 'happened' | 'over' | 'lastin
 class Watch {
   readonly #services: WatchServices;
   readonly #stopping = new AbortController();
-  /** Deploys that are told of once the watch is prepared. */
+  /** Deploys to report once the watch is prepared. */
   readonly #waiting: ToldDeploy[] = [];
   #isPrepared = false;
   #turn: Promise<unknown> = Promise.resolve();
@@ -131,7 +131,7 @@ class Watch {
   #unready: { readonly since: number; toldAt: number | undefined } | undefined;
   #unreadyToldAt = Number.NEGATIVE_INFINITY;
   readonly #sending = new Set<Promise<unknown>>();
-  /** How many failures were asked about: each look asks about the next ones. */
+  /** Number of failures checked so far: each look checks the next ones. */
   #asked = 0;
 
   constructor(services: WatchServices) {
@@ -166,7 +166,7 @@ class Watch {
     }
   }
 
-  /** A deploy that is not refused ends the alert of those that were. */
+  /** A successful deploy ends the alert of refused ones. */
   #deploysIn(deploys: readonly ToldDeploy[]): News {
     const { clock } = this.#services;
     const happened = deploys.flatMap((deploy) =>
@@ -183,7 +183,7 @@ class Watch {
     this.#stopping.abort();
     await this.#turn;
     await Promise.allSettled(this.#sending);
-    // Else the next process tells programs that the state of this one is over.
+    // Otherwise the next process would tell programs that this one's alert has ended.
     if (!this.#isPrepared || this.#unready !== undefined) return;
     await this.#look({ isEnd: true }).catch((err: unknown) => {
       this.#services.logger.debug({ err }, 'that this process ended in order was not stored');
@@ -227,7 +227,7 @@ class Watch {
     return { ...about, key: this.#key([about.kind, ...cause]) };
   }
 
-  /** Plans what is to be told and commits it with the runs that tell it; looks again while more failed runs are noted. */
+  /** Plans the messages and commits them with the runs that send them; looks again while more failed runs are noted. */
   async #look(news: News): Promise<void> {
     let isMore = true;
     for (let tries = 0, own = news; isMore; own = tries === 0 ? {} : own) {
@@ -242,11 +242,11 @@ class Watch {
     const { store, alerts, clock, newId } = this.#services;
     const read = await store.of(alertsStore).readAlerts({ limit: RUNS_A_LOOK });
     const stored = (read.state ?? NO_ALERTS) as unknown as AlertState;
-    // An earlier release kept something else.
+    // An earlier release stored another format.
     const before = 'alerts' in stored ? stored : NO_ALERTS;
     const { key, ...notReady } = this.#notReady();
     const { [key]: since, ...others } = before.running ?? {};
-    // It was stored when the last process of that name started, and not that it ended.
+    // The last process of that name stored its start, but not its end.
     const doubtful = isStart && since !== undefined ? [{ ...notReady, key, since, isDoubtful: true }] : [];
     const running = isStart ? { ...others, [key]: clock.now() } : isEnd ? others : before.running;
     const failures = failureIncidents(read.failures).map((each) => this.#named(each));
@@ -278,7 +278,7 @@ class Watch {
     return read.failures.length === RUNS_A_LOOK ? 'more' : 'done';
   }
 
-  /** Runs that tell programs something now, if a program knows of anything. */
+  /** Runs that are sending something to programs; none if no program knows of an alert. */
   async #runsInFlight({ targets }: AlertState): Promise<ReadonlySet<string>> {
     const { store, alerts } = this.#services;
     const isAsked = alerts.targets.some(
@@ -289,7 +289,7 @@ class Watch {
     return new Set(items.map(({ id }) => id));
   }
 
-  /** Keys of the failures that would not happen again: a later run got past the step, or the flow is gone. */
+  /** Keys of failures that have ended: a later run got past the step, or the flow is gone. */
   async #endedFailures({ alerts }: AlertState): Promise<ReadonlySet<string>> {
     const failures = Object.values(alerts).filter(
       ({ happened, goneAt, resolvedAt }) => happened?.failedAt !== undefined && goneAt === null && resolvedAt === null,
@@ -319,7 +319,7 @@ class Watch {
     return false;
   }
 
-  /** None where an operator has disabled the flow: then nobody wants to be told. */
+  /** No run if an operator has disabled the flow: then nobody wants alerts. */
   #runOf({ target, runId, ...told }: PlannedMessage, at: number): NewRun[] {
     const flow = this.#services.catalog.find(ALERT_FLOW_ID);
     if (flow === undefined || !startsRuns(flow.record)) return [];
@@ -358,7 +358,7 @@ class Watch {
     return page === undefined ? null : `${page}${link ?? '/flows'}`;
   }
 
-  /** Tells directly: what makes a process unready is mostly that its store is away, and with it every run. */
+  /** Sends directly: a process is mostly unready because its store is unavailable, and then it cannot start runs. */
   async #watchReadiness(): Promise<void> {
     const { clock, unready } = this.#services;
     const problem = await unready().catch((error: unknown) => ({
@@ -370,7 +370,7 @@ class Watch {
       const { toldAt: since } = this.#unready ?? {};
       if (since !== undefined) {
         await Promise.allSettled(this.#sending);
-        // The store is back, so that the end is stored and arrives, whatever happens.
+        // The store is back, so the end of the alert is stored and certain to arrive.
         await this.#look({ toldDirectly: [{ ...this.#notReady(), since }] });
       }
       this.#unready = undefined;
