@@ -15,7 +15,7 @@ interface PathExamples {
   readonly revision: number;
 }
 
-/** Queries that show what an operation is for. */
+/** Queries that show the use of an operation. */
 const QUERIES: Readonly<Record<string, string>> = {
   deployFlow: 'dryRun=true',
   listDeliveries: 'rejectedOnly=true&take=20',
@@ -43,7 +43,7 @@ export interface CurlContext {
   readonly examples: PathExamples;
 }
 
-/** A command that can be pasted into a shell; it takes credentials from the variables that configure the service. */
+/** A command to paste into a shell; it takes credentials from the variables that configure the service. */
 export function curlOf({ operationId, method, path, body }: CurlRequest, context: CurlContext): string {
   const { examples, baseUrl } = context;
   const query =
@@ -87,7 +87,7 @@ function withExamples(path: string, examples: PathExamples): string {
     .replace('{name}', 'approve');
 }
 
-/** A body with an id is sent to the address of that id. */
+/** The id in a body: such a body is sent to the address of its id. */
 function idOf(body: unknown): string | undefined {
   return typeof body === 'object' && body !== null && 'id' in body ? String(body.id) : undefined;
 }
@@ -99,7 +99,7 @@ function quoted(text: string): string {
 
 const SOME_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 
-/** Taken from what this service has, so that the commands of the page work when pasted. */
+/** Examples from this service, so that the commands of the page work when pasted. */
 export async function examplesOf(
   { catalog, store, triggers }: DashboardServices,
   sight: Sight | undefined,

@@ -18,12 +18,12 @@ export interface Schema {
 
 const REFERENCE = '#/components/schemas/';
 const FORMATS: Readonly<Record<string, string>> = { uuid: 'GUID', 'date-time': 'time' };
-/** A longer list of names is cut; the page shows it in full where it is a parameter's. */
+/** Shortens a longer list of names; the page shows the whole list of a parameter. */
 const SHORT_LIST = 8;
 
 /**
  * Writes a schema as a person would: `{ id: GUID, startedAt: time }`, one field a line, followed by its description.
- * `named` are the schemas that references name.
+ * `named` has the schemas of references.
  */
 export function outline(schema: Schema, named: Readonly<Record<string, Schema>>, indent = ''): string {
   const { $ref, anyOf, items, properties, additionalProperties } = schema;
@@ -57,7 +57,7 @@ function scalar({ type, format, const: constant, enum: names, minimum, maximum, 
   }
   const kind = format === undefined ? [type ?? 'any JSON'].flat().join(' | ') : (FORMATS[format] ?? format);
   if (maxLength !== undefined) return `${kind === 'any JSON' ? 'text' : kind}, at most ${maxLength} characters`;
-  // Zod bounds every integer by what a double holds; that is not our limit.
+  // Zod limits every integer to the safe range of a double; that is not our limit.
   const isBounded = maximum !== undefined && minimum !== undefined && Math.abs(maximum) < 2_147_483_647;
   return isBounded ? `${kind} from ${minimum} to ${maximum}` : kind;
 }

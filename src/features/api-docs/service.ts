@@ -25,7 +25,7 @@ const docsRoutes =
         access: services.access,
         examples: await examplesOf(services, sight),
       });
-      // The page's own style is added to what every answer allows: neither scripts nor anything from elsewhere.
+      // Allows the page's own style as well: neither scripts nor anything from elsewhere.
       const csp = `${reply.getHeader('content-security-policy')}; style-src 'sha256-${styleHash}'`;
       return reply.type('text/html; charset=utf-8').header('content-security-policy', csp).send(page);
     });
@@ -35,8 +35,8 @@ const docsRoutes =
 const MAX_NAMED_WEBHOOKS = 100;
 
 /**
- * Names the deployed webhooks with their URLs, as examples of the receive endpoint's parameter and as what publishers
- * send. They get no paths of their own: a client that was generated from the document must not change with every deploy.
+ * Adds the deployed webhooks with their URLs: as examples of the receive endpoint's parameter, and as the requests of
+ * publishers. They get no paths: a client generated from the document must not change with every deploy.
  */
 function nameWebhooks(
   document: OpenApiDocument,
@@ -76,10 +76,10 @@ function nameOf({ trigger, schemeName, mode }: PreparedTrigger): string {
   return [trigger.flowName, schemeName ?? 'no signature scheme', mode].join(', ');
 }
 
-/** A webhook in terms of OpenAPI: the request that its publisher sends. */
+/** A webhook in OpenAPI: the request that its publisher sends. */
 function whatIsSent(webhook: PreparedTrigger, url: string) {
   const { bodySchema } = webhook.trigger;
-  // A reference in it would be looked for in this document.
+  // A reference in it would be resolved against this document.
   const isWhole = bodySchema !== undefined && 'text' in bodySchema && !/"\$(ref|dynamicRef|id)"/.test(bodySchema.text);
   const schema = isWhole ? JSON.parse(bodySchema.text) : { description: 'What the publisher sends.' };
   return {
@@ -138,9 +138,9 @@ interface PageContext extends CurlContext {
 }
 
 /**
- * Lists the operations of an OpenAPI document as a self-contained page. Components that draw such documents (Swagger UI,
- * Redoc, Scalar) are one to three megabytes of scripts, and set styles that our content security policy forbids; this one
- * needs neither, and has commands that work as they stand. What scrolls takes the focus, so that a keyboard can scroll it.
+ * Lists the operations of an OpenAPI document on a self-contained page. Components for such documents (Swagger UI,
+ * Redoc, Scalar) are one to three megabytes of scripts, and set styles that our content security policy forbids; this
+ * page needs neither, and its commands can be pasted. Scrolling areas take the focus, for scrolling by keyboard.
  */
 function docsPage(openApi: unknown, curl: CurlContext): string {
   const { info, tags, paths, components } = documentSchema.parse(openApi);
@@ -180,7 +180,7 @@ function entryHtml({ path, method, operation }: Described): string {
   return `<li><a href="#${escapeHtml(operation.operationId)}"><span class="method ${method}">${method}</span><span>${label}</span></a></li>`;
 }
 
-/** What holds for every operation. */
+/** Rules for every operation. */
 function generalHtml({ access, baseUrl }: CurlContext): string {
   const how =
     access.kind === 'credentials'
@@ -217,7 +217,7 @@ function bodyOutline(schema: Schema, { schemas }: PageContext): string {
 }
 
 function parametersHtml(parameters: Described['operation']['parameters']): string {
-  // Parameters of the path come first, as they are written first.
+  // Parameters of the path first: the path comes first in a URL.
   const inOrder = parameters.toSorted((a, b) => Number(b.in === 'path') - Number(a.in === 'path'));
   const rows = inOrder.map(({ name, in: place, schema, description, required, examples }) => {
     const where = place === 'path' ? 'in the path' : place === 'header' ? 'header' : required ? 'required' : '';
@@ -227,7 +227,7 @@ function parametersHtml(parameters: Described['operation']['parameters']): strin
   return `<h4>Parameters</h4><table><thead><tr><th>Name</th><th></th><th>Accepts</th><th></th></tr></thead>${rows.join('')}</table>`;
 }
 
-/** Successful answers in full; refusals only by status, as they have one shape. */
+/** Successful answers in full; refusals only by status, because all have the same shape. */
 function answersHtml(responses: Described['operation']['responses'], { schemas }: PageContext): string {
   const good = Object.entries(responses).filter(([status]) => status.startsWith('2'));
   const bad = Object.entries(responses).filter(([status]) => !status.startsWith('2'));
@@ -241,7 +241,7 @@ function answersHtml(responses: Described['operation']['responses'], { schemas }
   return `${answers.join('')}${refusals === '' ? '' : `<p class="refusals">Refusals: ${escapeHtml(refusals)}.`}`;
 }
 
-/** A list as the bare array: the shape of a page is described once, above. */
+/** A list as the bare array: a page of results is described once, above. */
 function listed(schema: Schema): Schema {
   const [bare, page] = schema.anyOf ?? [];
   return bare?.items !== undefined && page?.properties?.items !== undefined ? bare : schema;
