@@ -19,7 +19,7 @@ button { font: inherit; font-weight: 500; padding: 8px 16px; border-radius: 6px;
 button.picked { border-color: transparent; background: light-dark(#4f46e5, #5a52e0); color: #ffffff; }
 `;
 
-/** What people call the service; the rest is what others wrote. */
+/** `service` is the name that people use; senders and authors wrote the other texts. */
 interface Page {
   readonly service: string;
   readonly title: string;
@@ -30,7 +30,7 @@ interface Page {
   readonly picked?: string | undefined;
 }
 
-/** Every text is escaped here, and nowhere else. */
+/** The only place that escapes these texts. */
 export function answerPage({ service, title, about, problem, choices = [], picked }: Page): string {
   const buttons = choices.map((choice) => {
     const [name, look] = [escapeHtml(choice), choice === picked ? ' class="picked"' : ''];
@@ -40,7 +40,7 @@ export function answerPage({ service, title, about, problem, choices = [], picke
     `<h1>${escapeHtml(title)}</h1>`,
     ...(about === undefined ? [] : [`<p>${escapeHtml(about)}</p>`]),
     ...(problem === undefined ? [] : [`<p role="alert">${escapeHtml(problem)}</p>`]),
-    // Sent to the address of the page itself.
+    // Without an action, a form posts to the page's own address.
     ...(buttons.length === 0 ? [] : ['<form method="post">', ...buttons, '</form>']),
   ];
   return `<!doctype html>

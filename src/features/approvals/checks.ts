@@ -6,18 +6,18 @@ import { isJsonArray } from '../../model/json.ts';
 import { type Graph, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { questionIn } from './links.ts';
 
-/** What is to be said of the places that read `waits`, and of the steps that they name. */
+/** Checks places that read `waits`, and the steps that they name. */
 export function waitChecks(publicUrl: () => string | undefined): ManifestRules['checks'][number] {
   return ({ manifest: { steps } }) => checkGraph([steps], ['steps'], publicUrl() !== undefined);
 }
 
-/** The graphs that a step sees, innermost first. */
+/** The graphs whose steps a step can name, innermost first. */
 type Seen = readonly Graph[];
 
-/** A graph is looked through once, however many of its steps ask. */
+/** Searches a graph once, however many of its steps ask. */
 const waitingOf = new WeakMap<Graph, readonly string[]>();
 
-/** The first of its steps that wait for signals: a hint needs no more. */
+/** The first steps of a graph that wait for signals: a hint needs no more. */
 function waitingIn(graph: Graph): readonly string[] {
   const waiting =
     waitingOf.get(graph) ??
@@ -48,7 +48,7 @@ function checkChoices({ type, inputs: { choices } }: StepDefinition, at: JsonPat
 
 interface Read {
   readonly at: JsonPath;
-  /** Undefined where the data says which step is meant, or all are read. */
+  /** Undefined if the data chooses the step, or all steps are read. */
   readonly name: string | number | undefined;
 }
 
@@ -60,7 +60,7 @@ function readsOf({ inputs, forEach = null, runAfter }: StepDefinition, at: JsonP
       const { references } = compileTemplate(template);
       for (const { root, path } of references) if (root === 'waits') found.push({ at: place, name: path[1] });
     } catch (error) {
-      // The room of manifests says what does not compile.
+      // The check of manifests reports templates that do not compile.
       if (!(error instanceof TemplateError)) throw error;
     }
   };

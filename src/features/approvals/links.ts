@@ -10,33 +10,33 @@ import { withoutUser } from '../../model/text.ts';
 
 export const ANSWERS = '/flows/api/webhook/answers';
 
-/** Counted from the start of the run, so that every attempt of a step gives the same link. */
+/** Counted from the start of the run, so that every attempt of a step gets the same link. */
 const VALID_DAYS = 90;
-/** The router takes 512 characters; a step key in loops with long keys may need nearly as many. */
+/** The router takes 512 characters; a step key in loops with long keys can need nearly as many. */
 const MAX_TOKEN = 500;
 const MAC_BYTES = 16;
 const ID_BYTES = 16;
 
-/** What a link leads to. */
+/** The step that a link answers. */
 export interface Link {
   readonly runId: string;
-  /** Runtime key of the step that waits, or will. */
+  /** Runtime key of the step that waits, or will wait. */
   readonly stepKey: string;
   readonly expiresAt: number;
 }
 
-/** What a step asks, by its inputs as the manifest has them. */
+/** The question of a step, from its inputs in the manifest. */
 export interface Question {
   readonly choices: readonly string[];
-  /** Null where there is none, or where the inputs of the step, once it waits, say what it is. */
+  /** Null without a question, or if it is known only from the recorded inputs once the step waits. */
   readonly text: string | null;
-  /** The signal that it waits for; undefined where that is known only once it waits. */
+  /** The signal that it waits for; undefined if that is known only once it waits. */
   readonly signalName: string | undefined;
 }
 
 type Connections = Parameters<StepsAtWork['connect']>[0];
 
-/** Makes links, and says what they lead to. */
+/** Makes links and reads them. */
 export class AnswerLinks {
   readonly #publicUrl: () => string | undefined;
   #connections: Connections | undefined;
@@ -54,7 +54,7 @@ export class AnswerLinks {
     return this.#publicUrl() !== undefined;
   }
 
-  /** Lets steps go on that got an answer. */
+  /** Wakes steps that got an answer. */
   onAnswered(): void {
     this.#connections?.onReleased();
   }
@@ -70,12 +70,12 @@ export class AnswerLinks {
     return Object.fromEntries(links);
   };
 
-  /** Undefined for what was never given out. */
+  /** Undefined unless this service made the token. */
   async open(token: string): Promise<Link | undefined> {
     return open(await this.#ownKey(), token);
   }
 
-  /** Undefined where the step takes no answers by links: it may have done so in an earlier revision. */
+  /** Undefined if the step takes no answers by links in this revision. */
   async questionOf(flowId: string, stepKey: string, revision: number): Promise<Question | undefined> {
     const { inputs } = await this.#connected().catalog.inputsOf(flowId, stepKey, revision);
     return questionIn(inputs.written, stepKey);
@@ -86,7 +86,7 @@ export class AnswerLinks {
     return this.#connections;
   }
 
-  /** In the database, so that every replica knows the links of the others, and a restart the links before it. */
+  /** The key is in the database, so that replicas and later processes accept the links. */
   async #ownKey(): Promise<Uint8Array> {
     this.#key ??= await this.#connected().store.keepSecret({ name: 'answers', secret: randomBytes(32) });
     return this.#key;
@@ -135,7 +135,7 @@ function open(key: Uint8Array, token: string): Link | undefined {
   if (token.length > MAX_TOKEN) return undefined;
   const bytes = Buffer.from(token, 'base64url');
   const said = bytes.subarray(MAC_BYTES);
-  // Of the ways to write the same bytes one alone was given out.
+  // Several texts decode to the same bytes; we accept only the one that we gave out.
   if (said.length <= ID_BYTES + 4 || bytes.toString('base64url') !== token) return undefined;
   if (!timingSafeEqual(bytes.subarray(0, MAC_BYTES), macOf(key, said))) return undefined;
   const runId = said.toString('hex', 0, ID_BYTES).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

@@ -1,2 +1,2 @@
-/** What somebody may do by it, as the activity list names it. */
+/** Names of the actions in the activity list. */
 export const actions = { answerByLink: 'Answer by a link' };

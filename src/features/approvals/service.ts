@@ -14,13 +14,13 @@ import { ANSWERS, type Link, type Question } from './links.ts';
 import { approvalsStepTypes } from './step-types.ts';
 import { approvalsStore, type Wait } from './store.ts';
 
-/** A choice has 64 characters, each of which may be nine bytes in a form. */
+/** A choice has 64 characters, each up to nine bytes in a form. */
 const MAX_BODY_BYTES = 4096;
-/** No right token can be guessed: this only keeps the attempt from costing anything. */
+/** Nobody can guess a valid token: the limit only keeps attempts cheap. */
 const WRONG_A_MINUTE = 20;
 const RIGHT_A_MINUTE = 120;
 
-/** Browsers may have a session of the dashboard, so these pages load their style sheet and post to their own address alone. */
+/** Browsers may have a dashboard session: these pages load only their style sheet and post only to their address. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; sandbox allow-forms",
@@ -35,7 +35,7 @@ const openRoutes: ApiRoutes = (app, services) => {
   const answer = answerer(services);
   app.route({
     method: app.supportedMethods,
-    // An empty one is the webhook of that name with a slash behind it.
+    // Not an empty token: that is the webhook of that name with a slash after it.
     url: `${ANSWERS}/:token(^.+$)`,
     bodyLimit: MAX_BODY_BYTES,
     schema: { hide: true },
@@ -61,7 +61,7 @@ const openRoutes: ApiRoutes = (app, services) => {
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST']);
 
 function style(reply: FastifyReply): FastifyReply {
-  // To the browser a page in a sandbox is of no origin, so that it would get nothing of the same origin alone.
+  // A page in a sandbox has an opaque origin, so a same-origin style sheet would be blocked.
   return reply.header('cross-origin-resource-policy', 'cross-origin').type('text/css; charset=utf-8').send(STYLE);
 }
 
@@ -81,7 +81,7 @@ function answerer(services: DashboardServices): (request: FastifyRequest, token:
   return async (request, token) => {
     const address = senderOf(request, senderAddress);
     const link = links.isOn ? await links.open(token) : undefined;
-    // Who has a right one is not held up by those who guess from the same address.
+    // People with a valid link are not held up by guesses from the same address.
     if (link === undefined) return isGuessing(address) ? TOO_MANY : NEVER_GIVEN;
     if (asksTooOften(address)) return TOO_MANY;
     if (!clock.isFit()) throw new UnfitClockError();
@@ -107,7 +107,7 @@ function answerer(services: DashboardServices): (request: FastifyRequest, token:
   };
 }
 
-/** A question that an expression gives is known once the step waits. */
+/** A question from an expression is known once the step waits. */
 function asked({ stepKey }: Link, { flowName, startedAt, input }: Wait, { text, choices }: Question) {
   const { localKey, iteration } = parseRuntimeKey(stepKey);
   const rendered = isJsonObject(input) ? own(input, 'question') : undefined;
@@ -139,7 +139,7 @@ interface Taking {
   readonly address: string;
 }
 
-/** Kept in the activity before it happens, as everything that people do to a run. */
+/** Recorded in the activity before it happens, like everything that people do to a run. */
 async function take({ link, question, choice, address }: Taking, services: DashboardServices) {
   const { store, clock, newId } = services;
   const { runId, stepKey } = link;
@@ -160,12 +160,12 @@ async function take({ link, question, choice, address }: Taking, services: Dashb
   return result;
 }
 
-/** The one that was seen longest ago is forgotten first, so that a flood of addresses costs no memory. */
+/** Forgets the address that it saw longest ago first, so that a flood of addresses costs no memory. */
 const MAX_REMEMBERED = 10_000;
 
-/** Says whether one address, an IPv6 /64 as one, has asked more often than so many times in a minute. */
+/** Makes a check whether an address, or an IPv6 /64, asked more than `mostAMinute` times in a minute. */
 function boundByAddress(clock: Clock, mostAMinute: number): (address: string) => boolean {
-  // Takes 200 kB before it holds anything, so it is made with the first question.
+  // Takes 200 kB even when empty, so it is made for the first question.
   let asked: LRUCache<string, { count: number; readonly since: number }> | undefined;
   return (address) => {
     asked ??= new LRUCache({ max: MAX_REMEMBERED });

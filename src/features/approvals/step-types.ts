@@ -2,7 +2,7 @@ import { stepPart } from '../../config/step-part.ts';
 import { waitChecks } from './checks.ts';
 import { AnswerLinks } from './links.ts';
 
-/** Links to the steps that wait. */
+/** The links to waiting steps. */
 export const approvalsStepTypes = stepPart({
   name: 'approvals',
   make({ inForce }) {

@@ -19,18 +19,18 @@ interface WaitRow {
   readonly revision: number;
   readonly runStatus: RunStatus;
   readonly startedAt: number;
-  /** Null where the step has not begun. */
+  /** Null if the step has not begun. */
   readonly status: StepStatus | null;
-  /** The signal that it waits for; null while it waits for none. */
+  /** The signal that it waits for; null if it waits for none. */
   readonly signalName: string | null;
-  /** It has waited in this attempt. */
+  /** Whether it has waited in this attempt. */
   readonly hasWaited: 0 | 1;
   readonly answers: number;
 }
 
-/** What a step waits for, and whether it still takes an answer. */
+/** The wait of a step, and whether it still takes an answer. */
 export interface Wait extends WaitRow {
-  /** As recorded; null before it has begun. */
+  /** As recorded; null before the step has begun. */
   readonly input: Json;
   readonly isOpen: boolean;
 }
@@ -51,15 +51,15 @@ function* findWait(port: Port, { runId, stepKey }: StepOfRun): Decision<Wait | u
 }
 
 interface Answer extends StepOfRun {
-  /** The signal that the step will wait for, where it does not wait yet. */
+  /** The signal that the step will wait for, if it does not wait yet. */
   readonly signalName: string | undefined;
   readonly body: Json;
   readonly at: number;
 }
 
 /**
- * Hands the answer to its step as a signal, or keeps it for when that waits. `gone` where the step takes none any more;
- * `busy` while it goes on after its wait, most likely because its time is over.
+ * Sends the answer to its step as a signal, or keeps it until the step waits. `gone` if the step takes no answer any
+ * more; `busy` while the step continues after its wait, most likely because its time is over.
  */
 function* answerWait(port: Port, { runId, stepKey, at, body, ...given }: Answer): Decision<'taken' | 'gone' | 'busy'> {
   const rows = runRowsOf(port);
