@@ -34,7 +34,7 @@ async function backup(file: string): Promise<void> {
   if (existsSync(target)) throw new CommandError(`${file} exists; a backup replaces nothing`);
   const unfinished = `${target}.part`;
   try {
-    // Before a byte is in it: nobody else shall read what the database holds.
+    // Created before any byte is written: nobody else can read the database from it.
     writeFileSync(unfinished, '', { mode: 0o600, flag: 'wx' });
     const pages = await backupStore(database.path, unfinished);
     const inspection = await inspectStore({ kind: 'sqlite', path: unfinished });
