@@ -11,7 +11,7 @@ type Books = BookAnswers['Books'];
 
 const HOUR_MS = 3_600_000;
 
-/** Counted when the page is opened: counting looks at each delivery. */
+/** Counts when the page is opened, not again: counting looks at each delivery. */
 function BooksPanel() {
   const [since] = useState(() => Date.now() - HOUR_MS);
   const books = useResource<Books>(withQuery('/books', { since }));
@@ -36,14 +36,14 @@ function BooksPanel() {
 
 const isWhole = ({ unaccounted, givenUp }: Books) => unaccounted === 0 && givenUp === 0;
 
-/** Whether anything that was accepted is missing. */
+/** How many accepted deliveries are missing. */
 function lost({ unaccounted, givenUp }: Books): string {
   if (unaccounted === null) return 'Not known: the delivery log is kept in memory';
   const never = givenUp === null || givenUp === 0 ? '' : `, ${format.count(givenUp)} given up`;
   return `${format.count(unaccounted)} unaccounted${never}`;
 }
 
-/** What became of what was accepted: "12 accepted = 11 runs + 1 held"; figures of nothing are left out, but for runs. */
+/** Where accepted deliveries are: "12 accepted = 11 runs + 1 held"; leaves out zeros, except of runs. */
 function shown({
   accepted,
   runs,

@@ -36,14 +36,14 @@ const booksSchema = z
   })
   .meta({ id: 'Books' });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface BookAnswers {
   readonly Books: z.output<typeof booksSchema>;
 }
 
 type BookServices = Pick<DashboardServices, 'store' | 'clock' | 'kept'>;
 
-/** Whether anything that was accepted is missing. */
+/** Counts accepted deliveries, and the missing ones among them. */
 const bookRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/books',
@@ -86,11 +86,11 @@ const UNKNOWN: Readonly<Record<keyof Books, null>> = {
   givenUp: null,
 };
 
-/** What a scrape is told of, and how long: counting costs a look at each delivery. */
+/** Time span of the gauge, and how long a count is reused: counting looks at each delivery. */
 const WATCHED_MS = 10 * MINUTE_MS;
 const COUNTED_EVERY_MS = MINUTE_MS;
 
-/** Makes what a scrape asks: how many deliveries of the last ten minutes are unaccounted for, as of a minute ago at most. */
+/** Makes the count for a scrape: unaccounted deliveries of the last ten minutes, at most a minute old. */
 function createUnaccounted(services: BookServices): () => Promise<number> {
   let last: { readonly at: number; readonly count: Promise<number> } | undefined;
   return () => {
@@ -100,7 +100,7 @@ function createUnaccounted(services: BookServices): () => Promise<number> {
         ({ unaccounted }) => unaccounted ?? Number.NaN,
       );
       last = { at: now, count };
-      // The next scrape asks again.
+      // The next scrape tries again.
       count.catch(() => {
         last = undefined;
       });

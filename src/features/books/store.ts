@@ -8,7 +8,7 @@ import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';
 import type { TimeSpan } from '../../store/store.ts';
 
-/** Deliveries that were accepted: each is in exactly one of the figures after the first, but for `reconciled` and `givenUp`. */
+/** Figures of accepted deliveries: each is in exactly one after the first, not counting `reconciled` and `givenUp`. */
 export interface Books {
   readonly accepted: number;
   readonly runs: number;
@@ -16,31 +16,31 @@ export interface Books {
   readonly discarded: number;
   readonly filtered: number;
   readonly duplicates: number;
-  /** They answered steps that wait, or are kept for some that will. */
+  /** Deliveries that answered waiting steps, or are kept for steps that will wait. */
   readonly answered: number;
-  /** They joined the runs of others. */
+  /** Deliveries that joined the runs of others. */
   readonly coalesced: number;
-  /** Of all these: they were fetched from the logs of their publishers. */
+  /** How many of all these were fetched from the logs of their publishers. */
   readonly reconciled: number;
-  /** Nothing is stored of what they were accepted for. */
+  /** Deliveries whose result (such as a run) is not stored anywhere. */
   readonly unaccounted: number;
-  /** Deliveries that were never accepted: the logs of their publishers had them, and they could not be fetched. */
+  /** Deliveries that were never accepted: their publishers' logs have them, but they could not be fetched. */
   readonly givenUp: number;
 }
 
 interface BooksQuery extends TimeSpan {
-  /** Of these flows alone. */
+  /** Counts only these flows. */
   readonly flowIds?: readonly string[] | undefined;
 }
 
-/** In the words of its index. */
+/** Written like its index, so that the database uses it. */
 const isDiscarded = fixed(`strpos(first.detail, '${DETAILS.discarded}') = 1`);
 
 /**
- * From the tables alone, so that a counter that is wrong cannot hide what is missing. What repeats a delivery whose run has
- * not started, or never will, is looked up last: hardly any delivery is left until then. An event is known for longer than
- * its run may be kept: what repeats one from before the span is a duplicate, and the books of that time have the first. One
- * that several triggers were owed is accounted for where it is at each.
+ * Reads tables, not counters: a wrong counter cannot hide a loss. Looks up repeats of deliveries whose run has not
+ * started, or never will, last, when hardly any delivery is left. An event can be known for longer than its run is
+ * kept: a repeat of one from before the span is a duplicate, and the books of that time have the first. A delivery owed
+ * to several triggers is accounted for only if each has it.
  */
 function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
   const within = [
@@ -53,7 +53,7 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
     sql`status_code BETWEEN 200 AND 299`,
     sql`run_id IS NOT NULL OR strpos(coalesce(detail, ''), ${DETAILS.handshake}) <> 1`,
   ];
-  // The run of a delivery is named a moment after the delivery.
+  // With a margin, because a delivery gets its id a moment before its run does.
   const sharedSince = firstIdAt((span.since ?? 0) - HOUR_MS);
   const books = yield* port.get<Books>(sql`
     SELECT count(*) AS accepted, count(*) FILTER (WHERE fate = 'run') AS runs,
@@ -98,7 +98,7 @@ function* countBooks(port: Port, span: BooksQuery): Decision<Books> {
 export const booksStore = storePart({
   name: 'books',
   verbs: {
-    /** What became of the deliveries that were accepted in that time, counted from their records. Handshakes are none. */
+    /** Sorts the deliveries accepted in that time by their result, from their records. Handshakes are left out. */
     countBooks: { access: 'log', decide: countBooks },
   },
 });
