@@ -36,49 +36,49 @@ interface LeftOut {
   readonly example: string;
 }
 
-/** What would be done, as of now. */
+/** The plan as of now. */
 interface BulkPlan {
   /** Milliseconds. */
   readonly at: number;
   /** Runs that match, including those beyond the limit. */
   readonly total: number;
-  /** Those that were looked at: the newest that match. */
+  /** Runs that were checked: the newest that match. */
   readonly looked: number;
-  /** Those that it would be done to, oldest first. */
+  /** Runs to act on, oldest first. */
   readonly runs: readonly Run[];
   readonly leftOut: readonly LeftOut[];
 }
 
-/** A plan that is to be carried out. */
+/** A plan to carry out. */
 interface PlannedBulk {
   readonly action: BulkAction;
-  /** Names the plan: carried out a second time, it does to no run what it did before. */
+  /** Identifies the plan: if it is carried out again, it repeats nothing on any run. */
   readonly planId: string;
   /** When it was planned, milliseconds. */
   readonly at: number;
   readonly runIds: readonly string[];
-  /** The flows that it may still be done to; all if absent. */
+  /** The flows whose runs it may still change; all if absent. */
   readonly mayReach?: ((flowId: string) => boolean) | undefined;
   /** Kept with each cancelled run. */
   readonly reason: string | null;
 }
 
 export interface BulkProgress {
-  /** Runs that it was done to. */
+  /** Runs that were changed. */
   readonly done: number;
   readonly leftOut: readonly LeftOut[];
 }
 
-/** Does the same to many runs. */
+/** Applies one action to many runs. */
 export interface Bulk {
-  /** Looks at the newest `limit` runs of a filter and says what would be done. Changes nothing. */
+  /** Checks the newest `limit` runs of a filter and says which would change. Changes nothing. */
   plan(request: { action: BulkAction; filter: RunFilter; limit: number }): Promise<BulkPlan>;
   /**
-   * Carries out a plan, run after run, after the plans that came before. Calls `onProgress` now and then, the last time
-   * at the end. Resolves with whether it came to the end: not if the process stops or the store goes away.
+   * Carries out a plan, run after run, after earlier plans. Calls `onProgress` now and then, and at the end. Resolves
+   * with whether it reached the end: not if the process stops or the store becomes unavailable.
    */
   carryOut(planned: PlannedBulk, onProgress: (progress: BulkProgress) => Promise<void>): Promise<boolean>;
-  /** Resolves when nothing is under way; from its call on nothing begins. */
+  /** Resolves when nothing is under way; nothing begins after the call. */
   stop(): Promise<void>;
 }
 
@@ -95,7 +95,7 @@ interface BulkServices {
 const RUNS_AT_ONCE = 500;
 const RUNS_A_NOTE = 100;
 
-/** The runs that an action is for, where the filter names no status. */
+/** The status of runs that an action is for, unless the filter names one. */
 const STATUS: Readonly<Record<BulkAction, RunStatus | undefined>> = {
   cancel: 'Running',
   retry: 'Failed',
@@ -149,7 +149,7 @@ export function createBulk(services: BulkServices): Bulk {
       return { at, total: Math.max(total, looked), looked, runs: runs.reverse(), leftOut: tally.groups() };
     },
     carryOut(planned, onProgress) {
-      // One after the other and run by run, so that deliveries share their commits with one of these at most.
+      // One plan after another and run by run, so deliveries share their commits with at most one change.
       const result = last.then(() => carryOut(planned, onProgress));
       last = result.catch((error: unknown) => {
         logger.error({ err: error, planId: planned.planId }, 'a bulk action on runs could not be completed');
@@ -163,7 +163,7 @@ export function createBulk(services: BulkServices): Bulk {
   };
 }
 
-/** Why the action is not for this run; null if it is. */
+/** Why the action does not apply to this run; null if it does. */
 function whyLeftOut(run: Run, action: BulkAction, { catalog }: Pick<BulkServices, 'catalog'>): LeftOutReason | null {
   const { status } = run;
   if (action === 'cancel') return status === 'Running' ? null : 'run_ended';
@@ -179,7 +179,7 @@ function whyLeftOut(run: Run, action: BulkAction, { catalog }: Pick<BulkServices
   return startsRuns(flow.record) ? null : 'flow_disabled';
 }
 
-/** Null if it is done; `away` if the store is. */
+/** Null if it is done; `away` if the store is unavailable. */
 async function doTo(
   runId: string,
   planned: PlannedBulk,
@@ -188,7 +188,7 @@ async function doTo(
   try {
     if (planned.mayReach !== undefined) {
       const run = await services.store.findRun(runId);
-      // A deploy may have moved its flow out of the limits of who asked.
+      // A deploy may have moved its flow out of the caller's limits.
       if (run === undefined || !planned.mayReach(run.flowId)) return 'unknown_run';
     }
     switch (planned.action) {
@@ -217,7 +217,7 @@ async function retry(
 ): Promise<LeftOutReason | null> {
   const run = await store.findRun(runId);
   if (run === undefined) return 'unknown_run';
-  // One that was retried and failed again since is not the one that was planned: the plan may be carried out a second time.
+  // A run that was retried and failed again was not planned: somebody may be carrying out the plan a second time.
   if (run.status !== 'Failed' || (run.completedAt ?? 0) > at) return 'changed';
   const { graph } = await catalog.pinned(run.flowId, run.revision);
   const steps = await store.outlineSteps(runId, Object.keys(graph));
@@ -226,7 +226,7 @@ async function retry(
   for (const stepKey of unhandledFailures(wire(graph), states)) {
     const { kind } = await control.retryStep(runId, stepKey);
     if (kind === 'accepted') left = null;
-    // It is one of the run: each step would be refused.
+    // The whole run has a deadlock: every step would be refused.
     if (kind === 'orderDeadlock') return 'order_deadlock';
   }
   return left;

@@ -33,11 +33,11 @@ interface ActionOptions extends ServiceOptions, RunFilterOptions {
   readonly json?: true;
 }
 
-/** What a command does to runs. */
+/** A command on runs. */
 interface Action {
   readonly name: 'cancel' | 'retry';
   readonly description: string;
-  /** Does it to one run. Throws `RefusedError`. */
+  /** Acts on one run. Throws `RefusedError`. */
   readonly act: (
     client: ServiceClient,
     runId: string,
@@ -111,7 +111,7 @@ async function releaseOrder(client: ServiceClient, runId: string, reason: string
   return { isDone: true, message: await commandRun(client, `${runId}/release-order`, reason) };
 }
 
-/** As the service does it to many: it is done if one of the steps can be retried. */
+/** Like the service's bulk action: done if at least one of the steps can be retried. */
 async function retry(client: ServiceClient, runId: string, reason: string | undefined) {
   const { body } = await client.ask({ method: 'GET', path: `/flows/api/runs/${runId}/outline` });
   const outline = body as RunOutline;
@@ -136,7 +136,7 @@ async function commandRun(client: ServiceClient, what: string, reason: string | 
   return (body as { readonly message: string }).message;
 }
 
-/** What the service would do. */
+/** The plan of the service. */
 interface Plan {
   readonly total: number;
   readonly looked: number;
@@ -181,7 +181,7 @@ function planText(name: Action['name'], { total, looked, ready, leftOut, sample 
 
 const POLL_MS = 500;
 
-/** Tells the progress on standard error. */
+/** Reports progress on standard error. */
 async function waitUntilEnded(client: ServiceClient, interventionId: string): Promise<InterventionView> {
   for (let told = ''; ; await wait(POLL_MS)) {
     const [entry] = (await askList(client, `/flows/api/activity?id=${interventionId}`)) as InterventionView[];

@@ -16,13 +16,13 @@ import type { RunBulkAnswers } from './service.ts';
 
 type Action = RunBulkAnswers['BulkAction'];
 
-/** The most that one plan takes. */
+/** The most runs in one plan. */
 const LIMIT = 10_000;
 interface ActionWords {
   readonly icon: 'stop' | 'replay' | 'play';
   readonly button: string;
   readonly title: string;
-  /** What it is done to, where the list shows every status. */
+  /** Which runs it applies to, if the list shows every status. */
   readonly meaning: string;
   readonly verb: (count: string) => string;
   readonly done: string;
@@ -61,7 +61,7 @@ const WORDS: Readonly<Record<Action, ActionWords>> = {
   },
 };
 
-/** What can be done to all runs that the list's filters find. */
+/** Buttons for actions on all runs that match the list's filters. */
 function BulkActions() {
   const [query] = useQuery();
   const [asked, setAsked] = useState<Action>();
@@ -85,7 +85,7 @@ function BulkActions() {
 
 type Filter = Readonly<Record<string, string>>;
 
-/** What the list asks the API for, its paging aside. */
+/** The query of the list to the API, without paging. */
 function filterOf(query: URLSearchParams): Filter {
   const { skip, take, includeTotal, ...filter } = Object.fromEntries(
     new URLSearchParams(splitAddress(lists.runs.path(query)).search),
@@ -99,7 +99,7 @@ interface DialogProps {
   readonly onClose: () => void;
 }
 
-/** Shows what would be done, and does exactly that; the service goes on with it when the dialog is closed. */
+/** Shows the plan and carries out exactly that; the service continues if the dialog is closed. */
 function BulkDialog({ action, filter, onClose }: DialogProps) {
   const path = `/runs/${action}`;
   const plan = useAnswer(
@@ -206,7 +206,7 @@ function Plan({
 }
 
 const POLL_MS = 500;
-/** A hundred runs take less, unless the database hangs. */
+/** A hundred runs take less time, unless the database hangs. */
 const SILENT_POLLS = 40;
 
 interface ProgressProps {
@@ -248,13 +248,13 @@ function Progress({ action, started: { interventionId, planned }, goOn, isSendin
   );
 }
 
-/** Asks how far it has got until it has ended. */
-/** What the activity says of it. */
+/** The progress in the activity list. */
 interface Progress {
   readonly outcome: 'done' | 'refused' | 'failed' | 'unknown';
   readonly details: Readonly<Record<string, string>>;
 }
 
+/** Polls the progress of an action until it has ended. */
 function useIntervention(id: string) {
   const [known, setKnown] = useState<{
     intervention: Progress | undefined;

@@ -58,7 +58,7 @@ const startedSchema = z
   })
   .meta({ id: 'StartedRunPlan' });
 
-/** What actions on many runs answer. */
+/** Answers of actions on many runs. */
 export interface RunBulkAnswers {
   readonly RunPlan: z.output<typeof planSchema>;
   readonly StartedRunPlan: z.output<typeof startedSchema>;
@@ -74,7 +74,7 @@ const OPERATIONS: Readonly<Record<BulkAction, { readonly operationId: string; re
   rerun: { operationId: 'rerunRuns', summary: 'Plans to start many runs again, or carries out the plan' },
 };
 
-/** Commands to many runs: each is planned first, and exactly its plan can be carried out. */
+/** Actions on many runs: each is planned first, and exactly its plan can be carried out. */
 const runBulkRoutes: ApiRoutes = (app, services) => {
   const bulk = createBulk(services);
   app.addHook('onClose', () => bulk.stop());
@@ -158,7 +158,7 @@ const MESSAGES: Readonly<Record<(typeof LEFT_OUT_REASONS)[number], string>> = {
   error: 'It failed; the log has the details',
 };
 
-/** Keeps in the activity how far it has got. */
+/** Carries out a plan and records its progress in the activity list. */
 async function carryOut(
   planned: Parameters<Bulk['carryOut']>[0],
   id: string,

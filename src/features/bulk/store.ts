@@ -7,7 +7,7 @@ import { uuidOf } from '../../store/uuids.ts';
 export const bulkStore = storePart({
   name: 'bulk',
   verbs: {
-    /** Adds to its details, such as how far it has got; a name that is there is overwritten. */
+    /** Adds details to an intervention, such as its progress; replaces those with the same name. */
     noteIntervention: {
       access: 'write',
       changes: null,
