@@ -1,15 +1,15 @@
 import type { CoalesceClaim } from '../../model/delivery.ts';
 import { MAX_BYTES, type RunTrigger } from '../../model/run.ts';
 
-/** What one delivery brings to the run that it starts or joins. */
+/** The part of one delivery in the run that it starts or joins. */
 export interface Arrival extends Pick<CoalesceClaim, 'quietMs' | 'maxMs' | 'collect'> {
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
-  /** Of its body and headers. */
+  /** Size of its body and headers. */
   readonly bytes: number;
 }
 
-/** A run that waits for more deliveries, and those that it has. */
+/** A run that waits for more deliveries, with the number and size of its present ones. */
 export interface Group {
   readonly runId: string;
   readonly revision: number;
@@ -17,18 +17,18 @@ export interface Group {
   readonly bytes: number;
   /** When the run starts, unless another delivery joins. */
   readonly dueAt: number;
-  /** It waits no longer than until then. */
+  /** The latest time for the run to start. */
   readonly untilAt: number;
-  /** The flow starts no runs now: this one starts once it does. */
+  /** The flow starts no runs now: this run starts once the flow does. */
   readonly isHeld: boolean;
 }
 
-/** What a delivery brings to the group, in bytes. */
+/** The size of a delivery for its group, in bytes. */
 export function bytesOf(body: Uint8Array, headers: RunTrigger['headers']): number {
   return body.byteLength + Buffer.byteLength(JSON.stringify(headers));
 }
 
-/** When the run of a delivery starts that no other joins. */
+/** When the run of a delivery starts if no other delivery joins. */
 export function dueAtOf({ at, bytes, quietMs, maxMs, collect }: Arrival): number {
   return isFull({ deliveries: 1, bytes }, collect) ? at : at + Math.min(quietMs, maxMs);
 }
@@ -40,8 +40,8 @@ export function openGroup(arrival: Arrival, of: Pick<Group, 'runId' | 'revision'
 }
 
 /**
- * The group with one more delivery; undefined where the delivery opens another: the run is about to start, is held where
- * the delivery is not, or is of another revision.
+ * The group with one more delivery; undefined if the delivery opens another group: the run is about to start, is held
+ * and the delivery is not (or the other way round), or has another revision.
  */
 export function joinGroup(
   group: Group,

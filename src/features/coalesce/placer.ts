@@ -6,12 +6,12 @@ import { addDelivery, type RunDeliveryRow } from '../../store/decisions/run-deli
 import { digestOf, laneDigest } from '../../store/digest.ts';
 import { type Arrival, type Group, joinGroup, openGroup } from './group.ts';
 
-/** What names the group of a delivery, and what the delivery brings to it. */
+/** A delivery's part in its group, with the digest that names the group. */
 interface Coalescing extends Arrival {
   readonly digest: string;
 }
 
-/** An unverified delivery never shares a run with a verified one, nor one with another whose turn is among other runs. */
+/** Unverified deliveries never share a run with verified ones, nor deliveries of different keys of `serialize`. */
 function coalescingOf({ flowId, triggerKey, order, startedAt: at, body, joining }: PlacedDelivery): Coalescing {
   const { claim, headers } = joining;
   const { key, isTrusted, ...limits } = claim;
@@ -26,15 +26,15 @@ interface GroupRow extends Omit<Group, 'isHeld'> {
 }
 
 /**
- * The groups that the deliveries of one transaction may join. Until it ends no other transaction joins one of them or
- * opens another in its place, and none starts or ends its run.
+ * The groups that the deliveries of one transaction can join. Until it ends, no other transaction joins or replaces one
+ * of them, or starts or ends its run.
  */
 class Groups implements Places {
   readonly #port: Port;
   readonly #coalescing: ReadonlyMap<PlacedDelivery, Coalescing>;
   readonly #open = new Map<string, Group>();
   readonly #changed = new Map<string, string>();
-  /** Runs that wait for longer, or no more, with how much later they start than before. */
+  /** Runs that wait longer, or no longer, with the milliseconds by which their start moves back. */
   readonly #moved = new Map<string, { readonly group: Group; readonly laterMs: number }>();
   readonly #joined: (RunDeliveryRow & { readonly run_id: string; readonly place: number })[] = [];
   readonly #opened = new Map<string, Omit<RunDeliveryRow, 'body'>>();
@@ -62,7 +62,7 @@ class Groups implements Places {
     return { runId: group.runId, startsNow, keep: () => this.#keep(delivery, coalescing.digest, group) };
   }
 
-  /** Keeps a group with the delivery that has opened or joined it. */
+  /** Keeps a group with the delivery that opened or joined it. */
   #keep({ flowId, body, idempotencyKey, joining }: PlacedDelivery, digest: string, group: Group): void {
     const { runId, deliveries: place } = group;
     const { deliveryId, receivedAt, contentType, headers } = joining;
@@ -117,7 +117,7 @@ class Groups implements Places {
   *#read(): Decision<void> {
     const port = this.#port;
     const wanted = [...this.#coalescing.values()];
-    // In one order everywhere: a row that does not exist cannot be locked.
+    // Always locked in the same order. Advisory locks, because a row that does not exist cannot be locked.
     const digests = [...new Set(wanted.map(({ digest }) => digest))].sort();
     const from = Math.min(...wanted.map(({ at }) => at));
     port.later(sql`
@@ -136,8 +136,8 @@ class Groups implements Places {
 }
 
 /**
- * Those of the runs that have not begun and are not to end. What another transaction has locked is starting or ending
- * there. A step is only leased by who shares the row of its run, so that none is until this transaction ends.
+ * The runs that have not begun and will not end: a run that another transaction has locked is starting or ending there.
+ * Leasing a step locks the row of its run, so no step of these is leased until this transaction ends.
  */
 function* stillWaiting(port: Port, runIds: readonly string[]): Decision<ReadonlySet<string>> {
   const runs = yield* port.all<{ id: string }>(sql`
@@ -153,7 +153,7 @@ function* stillWaiting(port: Port, runIds: readonly string[]): Decision<Readonly
   return new Set(ids.filter((id) => !started.has(id)));
 }
 
-/** Its delivery may still be under way that opened or joined a group before that had ended. */
+/** Deliveries that opened or joined a group before its end may still be under way. */
 const ENDED_GROUPS_MS = HOUR_MS;
 
 export const coalescePlacer: Placer = {

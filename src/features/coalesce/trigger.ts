@@ -37,7 +37,7 @@ const coalesce: TriggerObject<typeof schema> = {
     ...(maxSeconds < quietSeconds
       ? [{ field: 'maxSeconds', message: `is less than quietSeconds, ${quietSeconds}` }]
       : []),
-    // A delivery would join the run of one flow and start that of another.
+    // A delivery would join the run of one flow and start a run of another.
     ...(inputs.webhookShared === true ? [{ message: 'is not accepted together with webhookShared' }] : []),
     // The request would wait for a run that waits for other requests.
     ...('webhookRespond' in inputs ? [{ message: 'is not accepted together with webhookRespond' }] : []),
