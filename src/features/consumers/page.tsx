@@ -13,7 +13,7 @@ import type { consumerSchema } from './service.ts';
 
 type Consumer = z.output<typeof consumerSchema>;
 
-/** Who has deliveries sent on by `sluice listen --forward`; only where somebody has. */
+/** Lists consumers of `sluice listen --forward`; hidden if there is none. */
 function ConsumersPanel() {
   const consumers = useResource<readonly Consumer[]>('/webhooks/consumers', { refreshOn: ['delivery.received'] });
   const flows = useResource<readonly Api['Flow'][]>('/flows');

@@ -62,16 +62,16 @@ const OPEN = COMMAND.extend({
   triggerKey: z.string().min(1).max(200).optional().describe('The trigger of that flow; all of it if absent.'),
 });
 
-/** More than a team has laptops. */
+/** More than any team has laptops. */
 const MOST_CONSUMERS = 1000;
-/** Of one flow, or of all together: a credential that is limited to a flow leaves others their room. */
+/** For one flow, or for all flows together: a credential limited to one flow cannot use up the room of others. */
 const MOST_OF_FLOW = 250;
 const IDLE_DAYS = 90;
 const MAX_DELIVERIES = 100;
-/** Of bodies in one answer, but for one that is larger. */
+/** Bytes of bodies in one answer; a single larger body is sent too. */
 const BYTES = 4 * 1024 * 1024;
 
-/** Consumers that have deliveries forwarded, each with a cursor that survives both sides' restarts. */
+/** Consumers that deliveries are forwarded to, each with a cursor that survives restarts of both sides. */
 const consumerRoutes: ApiRoutes = (app, services) => {
   const { store, clock } = services;
   app.get(
@@ -163,7 +163,7 @@ const consumerRoutes: ApiRoutes = (app, services) => {
   forwardingRoutes(app, services);
 };
 
-/** What a consumer gets, and that it has got it. */
+/** Deliveries for a consumer, and its acknowledgements. */
 const forwardingRoutes: ApiRoutes = (app, services) => {
   const { store, clock } = services;
   const cursorsFor = createCursors(services);
@@ -233,7 +233,7 @@ const hideConsumer: HideFrom = async ({ name = '' }, sight, { store }) => {
   return consumer !== undefined && sight.has(consumer.flowId) ? undefined : unknownConsumer(name);
 };
 
-/** Whoever is limited to flows has the deliveries of one of them forwarded, under a name that is not taken for another. */
+/** Actors limited to flows can have deliveries of one of these forwarded, under a name not in use for another flow. */
 async function refuseOthers(
   { name, flowId }: { readonly name: string; readonly flowId: string | null },
   sight: Sight | undefined,
@@ -285,14 +285,14 @@ function forwardedView({ headers, hasRecord, body, contentType, ...delivery }: F
     receivedAt: isoTime(timeIn(delivery.deliveryId)),
     headers: {
       ...(contentType === null ? {} : { 'content-type': contentType }),
-      // A record was redacted when it was stored, perhaps by an earlier release that redacted less.
+      // The record was redacted when it was stored, perhaps by an earlier release that redacted less.
       ...shownHeaders(headers, hasRecord ? new Set(Object.keys(headers)) : undefined),
     },
     body: Buffer.from(body).toString('base64'),
   };
 }
 
-/** How places are written to the sender of a request, and read. */
+/** Writes places for the sender of a request, and reads them. */
 interface Cursors {
   readonly isLimited: boolean;
   cursorOf(place: ForwardingPlace): string;
@@ -301,7 +301,7 @@ interface Cursors {
 
 type Position = Pick<ForwardingPlace, 'position' | 'joined'>;
 
-/** A position counts the runs of all flows, so whoever is limited to some gets it under a key that stays in the database. */
+/** A position counts runs of all flows, so actors limited to some get it encrypted; the key stays in the database. */
 function createCursors(services: DashboardServices): (request: FastifyRequest) => Promise<Cursors> {
   let key: Uint8Array | undefined;
   return async (request) => {
@@ -330,7 +330,7 @@ interface PositionText {
   read(text: string): Position;
 }
 
-/** Two numbers are one block, so that each is another one, and says nothing of those next to it. */
+/** Both numbers are in one block: any change gives another block, and neighbouring positions look unrelated. */
 function sealing(key: Uint8Array): PositionText {
   return {
     write({ position, joined }) {
@@ -349,7 +349,7 @@ function sealing(key: Uint8Array): PositionText {
 function cursorsWith({ write, read }: PositionText, form: RegExp): Omit<Cursors, 'isLimited'> {
   return {
     cursorOf: (place) => `${write(place)}.${place.deliveryId}`,
-    // A cursor, or the id alone that a consumer shows as its own.
+    // A cursor, or only the id, which a consumer shows as its delivery.
     readCursor(name, text) {
       const [, given, deliveryId] = /^(?:(.+)\.)?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/.exec(text) ?? [];
       const isForm = given === undefined || form.test(given);
@@ -361,12 +361,12 @@ function cursorsWith({ write, read }: PositionText, form: RegExp): Omit<Cursors,
   };
 }
 
-/** The same place, of which the delivery, which may be that of another flow, tells no more than its time. */
+/** The same place, with only the time of its delivery, which may belong to another flow. */
 function withoutDelivery({ deliveryId, ...place }: ForwardingPlace): ForwardingPlace {
   return { ...place, deliveryId: firstIdAt(timeIn(deliveryId)) };
 }
 
-/** What was accepted behind the cursor of a consumer so long ago that its runs are deleted. */
+/** Deliveries after a consumer's cursor that are so old that their runs are deleted. */
 async function goneOf({ deliveryId, flowId }: Consumer, { store, clock, kept }: DashboardServices) {
   const since = timeIn(deliveryId);
   const until = clock.now() - kept.runDays * DAY_MS;

@@ -19,7 +19,7 @@ export interface Consumer {
 
 export interface ForwardingPlace {
   readonly position: number;
-  /** Of the deliveries that joined the run of another, where the store numbers those on their own. */
+  /** Number of the last delivery that joined another run, if the store numbers those separately. */
   readonly joined: number;
   readonly deliveryId: string;
 }
@@ -27,7 +27,7 @@ export interface ForwardingPlace {
 interface Forwarding {
   readonly consumer: Consumer;
   readonly deliveries: readonly ForwardedDelivery[];
-  /** Nothing more is to be forwarded before this place. */
+  /** Apart from `deliveries`, there is nothing to forward up to this place. */
   readonly upTo: ForwardingPlace;
 }
 
@@ -37,18 +37,18 @@ export interface ForwardedDelivery extends ForwardingPlace {
   readonly flowName: string;
   readonly triggerKey: string;
   readonly contentType: string | null;
-  /** As the record of the delivery has them; where that is deleted, as the run has them, which keeps more. */
+  /** From the record of the delivery; if that is deleted, from the run, which keeps more. */
   readonly headers: Readonly<Record<string, string>>;
   readonly hasRecord: boolean;
   readonly body: Uint8Array;
 }
 
-/** Looked at for each page: runs of no delivery or of other flows are passed over, and no page takes long. */
+/** Rows to look at for each page: it skips runs without a delivery or of other flows, and no page takes long. */
 const LOOKED_AT = 2000;
 const lookedAt = fixed(String(LOOKED_AT));
-/** A copy does not know the order of commits: a consumer gets so much of what it has again, rather than too little. */
+/** A copied database does not know the order of commits: a consumer gets this much again rather than miss anything. */
 const OVERLAP_MS = 10 * MINUTE_MS;
-/** Of this many runs the one is taken that was committed first, of which the ids tell only nearly. */
+/** Takes the run among this many that was committed first: ids show the order of commits only nearly. */
 const FIRST_RUNS = fixed('1000');
 
 const columns = fixed(
@@ -58,17 +58,17 @@ const columns = fixed(
 type ConsumerRow = Consumer & Pick<ForwardingPlace, 'joined'> & { readonly position: number | null };
 
 /**
- * Consumers that have deliveries forwarded: each has a place in the order in which deliveries were committed,
- * so that none is left out that is committed late. A delivery is one that started a run, or that joined the run of another;
- * a held one counts once its run starts.
+ * Consumers that deliveries are forwarded to: each has a place in the order of commits, so that no delivery is missed
+ * because it was committed late. A delivery counts if it started a run or joined the run of another; a held one counts
+ * once its run starts.
  */
 export const consumersStore = storePart({
   name: 'consumers',
   verbs: {
     /**
-     * Yields the consumer of that name, made where there is none: it begins at `since`, and deliveries that were committed
-     * later may be a little older. Consumers that were not used since `idleBefore` are forgotten. `full` where `most` are
-     * there, `fullOfSubject` where `mostOfFlow` are there of its flow, or of all flows.
+     * Returns the consumer of that name, and creates it if there is none: it begins at `since`, and deliveries that
+     * were committed later can be a little older. Forgets consumers not used since `idleBefore`. `full` if there are
+     * `most`, `fullOfSubject` if there are `mostOfFlow` of its flow, or of all flows.
      */
     openConsumer: {
       access: 'write',
@@ -113,13 +113,13 @@ export const consumersStore = storePart({
         VALUES (${name}, ${flowId}, ${triggerKey}, ${place.deliveryId}, ${place.position}, ${place.joined}, ${at},
           ${at})
         ON CONFLICT (name) DO NOTHING`);
-        // Another process may have made it at this moment.
+        // Another process may have created it at this moment.
         const made = yield* findConsumer(port, name);
         if (made === undefined) throw new Error(`the consumer ${name} could not be made`);
         return { consumer: toConsumer(made), isNew: true };
       },
     },
-    /** By name. */
+    /** Sorted by name. */
     listConsumers: {
       access: 'read',
       *decide(port: Port): Decision<readonly Consumer[]> {
@@ -134,7 +134,7 @@ export const consumersStore = storePart({
         return row && toConsumer(row);
       },
     },
-    /** What comes after the last delivery of a consumer, in order, with at most `bytes` of bodies but for the first. */
+    /** Deliveries after the consumer's last one, in order, with at most `bytes` of bodies or a single larger one. */
     readForwarding: {
       access: 'log',
       decide: (
@@ -146,7 +146,7 @@ export const consumersStore = storePart({
         },
       ) => readForwarding(port, query),
     },
-    /** Moves a consumer to another place; `outdated` where it is not at `from` any more. */
+    /** Moves a consumer to another place; `outdated` if it is no longer at `from`. */
     advanceConsumer: {
       access: 'write',
       changes: null,
@@ -159,7 +159,7 @@ export const consumersStore = storePart({
           at,
         }: {
           readonly name: string;
-          /** A delivery's id. */
+          /** Id of a delivery. */
           readonly from: string;
           readonly to: ForwardingPlace;
           readonly at: number;
@@ -175,7 +175,7 @@ export const consumersStore = storePart({
         return (yield* findConsumer(port, name)) === undefined ? 'unknown' : 'outdated';
       },
     },
-    /** Whether there was one. */
+    /** Returns whether the consumer existed. */
     forgetConsumer: {
       access: 'write',
       changes: null,
@@ -194,7 +194,7 @@ function toConsumer({ position: _, joined: _joined, ...consumer }: ConsumerRow):
   return consumer;
 }
 
-/** The place before the first run, and the first delivery of another, that was committed at an instant or later. */
+/** The place before the first run, and the first joined delivery, committed at an instant or later. */
 function* placeAt(port: Port, at: number): Decision<ForwardingPlace> {
   const { column, end, joins } = port.commitOrder;
   const deliveryId = firstIdAt(at);
@@ -222,13 +222,13 @@ function* placeAt(port: Port, at: number): Decision<ForwardingPlace> {
 /** A run with the delivery that started it, or a delivery that joined a run. */
 interface Committed {
   readonly runId: string;
-  /** Of the delivery in its run, from 1. */
+  /** Place of the delivery in its run, from 1. */
   readonly place: number;
   readonly deliveryId: string | null;
   readonly flowId: string;
   readonly triggerKey: string;
   readonly at: number;
-  /** Of runs and deliveries that joined, the backend may number each on its own. */
+  /** Some backends number runs and joined deliveries separately. */
   readonly position: number | null;
   readonly joined: number | null;
 }
@@ -275,7 +275,7 @@ function* readForwarding(
   return { consumer, deliveries, upTo: last === undefined ? from : placeBehind(last, last) };
 }
 
-/** A delivery with several runs may lie across the end of what is looked at: the next page begins with all of them. */
+/** Leaves out the last delivery if more of its runs may follow: the next page begins with all of them. */
 function wholeDeliveries(looked: readonly Committed[]): readonly Committed[] {
   const last = looked.at(-1);
   if (last === undefined || looked.length < LOOKED_AT) return looked;
@@ -294,20 +294,20 @@ function placeBehind(
   };
 }
 
-/** Runs of flows that share a slug are committed together, one behind the other: their delivery is sent on once. */
+/** Runs of flows that share a slug are committed together, one after another: their delivery is forwarded once. */
 function isRepeated(
   { at, deliveryId }: Pick<Committed, 'at' | 'deliveryId'>,
   before: Pick<Committed, 'at' | 'deliveryId'>,
 ): boolean {
-  // A server that counts anew begins lower.
+  // A database server that starts counting again begins lower.
   return deliveryId === before.deliveryId && [0, 1].includes(at - before.at);
 }
 
-/** One statement, so that both kinds are seen as of one time. */
+/** One statement, so that both kinds are read at the same time. */
 function behind(from: ForwardingPlace, { column, isSettled, joins }: CommitOrder): Query {
   const [run, at] = [fixed(`r.${column}`), fixed(joins.at)];
   const none = fixed('NULL::bigint');
-  // Where all have one order, deliveries of one transaction are told apart by their ids.
+  // If all share one order, ids distinguish deliveries of one transaction.
   const isBehind = (place: typeof run, id: typeof run) =>
     sql`${place} >= ${from.position} AND (${place}, ${id}) > (${from.position}, ${uuidOf(from.deliveryId)})`;
   const number = fixed(joins.number ?? 'NULL::bigint');
@@ -340,7 +340,7 @@ type Stored = Pick<ForwardedDelivery, 'flowName' | 'contentType' | 'hasRecord' |
 
 const nameOf = ({ runId, place }: Pick<Committed, 'runId' | 'place'>) => `${runId} ${place}`;
 
-/** The first of them, with as many bytes of bodies as may be, and one in any case. */
+/** As many of the first deliveries as `most` bytes of bodies allow, and at least one. */
 function* readBodies(port: Port, wanted: readonly Wanted[], most: number): Decision<ForwardedDelivery[]> {
   if (wanted.length === 0) return [];
   const [runIds, ids] = idsOf(wanted);
@@ -377,7 +377,7 @@ function* readBodies(port: Port, wanted: readonly Wanted[], most: number): Decis
   });
 }
 
-/** Runs whose first delivery is wanted, and deliveries that joined one. */
+/** Ids of runs whose first delivery is wanted, and of deliveries that joined a run. */
 function idsOf(wanted: readonly Wanted[]): readonly [runIds: readonly string[], joined: readonly string[]] {
   const isFirst = ({ place }: Wanted) => place === 1;
   return [
