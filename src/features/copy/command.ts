@@ -61,7 +61,7 @@ async function copy({ from, to, ...given }: CopyOptions): Promise<void> {
   }
 }
 
-/** A service on the copy has to open what one on the original has sealed, with the key beside its file. */
+/** A service on the copy must open secrets that the original sealed, with the key next to its file. */
 function tellKey(from: string, to: string): void {
   const [key, other] = [from, to].map((database) => {
     const [, path] = /^sqlite:(.+)$/.exec(database) ?? [];
@@ -69,13 +69,13 @@ function tellKey(from: string, to: string): void {
   });
   if (key === undefined || !existsSync(key)) return;
   if (other !== undefined && !existsSync(other)) {
-    // As durable as the database that needs it.
+    // Written as durably as the database that needs it.
     writeWhole(other, readFileSync(key, 'utf8'));
     printError(`${other} is the key to secrets in manifests, copied too\n`);
   } else printError(`secrets in manifests are sealed with ${key}: set SLUICE_STORE_KEY=file:${key} for the copy\n`);
 }
 
-/** The database as `openCopiedDatabase` takes it. */
+/** The database in the form that `openCopiedDatabase` takes. */
 function targetOf(text: string): string {
   const [, path] = /^sqlite:(.+)$/.exec(text) ?? [];
   if (path !== undefined && path !== ':memory:') return `sqlite:${resolve(path)}`;
@@ -87,7 +87,7 @@ function targetOf(text: string): string {
   throw new CommandError('expected sqlite:PATH or postgres://…, and no database in memory');
 }
 
-/** A line for each table that is done, and one a second for a table that takes longer. */
+/** Prints a line for each finished table, and one a second for a table that takes longer. */
 function progressLines(): (report: CopyReport) => void {
   let last: CopyReport | undefined;
   let writtenAt = 0;

@@ -5,33 +5,33 @@ export type CopiedValue = string | number | boolean | Uint8Array | null;
 /** Values in the order of the columns. */
 export type CopiedRow = readonly CopiedValue[];
 
-/** Rows that both databases have; what one of them keeps besides follows from these. The key orders the rows. */
+/** Rows that both databases have; everything else in them is derived from these. The key orders the rows. */
 export interface CopiedTable extends Table {
   readonly name: string;
 }
 
-/** In the order in which they are copied. */
+/** Sorted in the order of copying. */
 export const COPIED_TABLES: readonly CopiedTable[] = Object.entries(TABLES).map(([name, table]) => ({
   name,
   ...table,
 }));
 
-/** A database that rows are copied from or to, under a lock that keeps services out until it is closed. */
+/** A database to copy rows from or to, under a lock that keeps services out until it is closed. */
 export interface CopiedDatabase {
-  /** What a person calls it; without a password. */
+  /** The name for people; without a password. */
   readonly name: string;
-  /** Triggers, views and indexes that no migration made. */
+  /** Triggers, views and indexes that no migration created. */
   readonly foreign: readonly string[];
-  /** The rows of a table from the n-th on, in an order that does not change, in slices of bounded size. */
+  /** The rows of a table from the n-th on, in a stable order, in slices of bounded size. */
   read(table: CopiedTable, skip: number): AsyncIterable<readonly CopiedRow[]>;
-  /** How far an unfinished copy into this database has come; undefined where there is none. */
+  /** Progress of an unfinished copy into this database; undefined if there is none. */
   findProgress(): Promise<CopyProgress | undefined>;
   isEmpty(): Promise<boolean>;
-  /** Marks the database as an unfinished copy, which no service opens. */
+  /** Marks the database as an unfinished copy; services refuse to open it. */
   begin(source: string): Promise<void>;
-  /** Adds rows, and keeps how many the table has with them, in one transaction. */
+  /** Adds rows and stores the table's new number of rows, in one transaction. */
   write(table: CopiedTable, slice: { readonly rows: readonly CopiedRow[]; readonly total: number }): Promise<void>;
-  /** Makes what follows from the rows that were copied. */
+  /** Computes everything that is derived from the copied rows. */
   derive(): Promise<void>;
   /** Lets services open the database. */
   finish(): Promise<void>;
@@ -40,21 +40,21 @@ export interface CopiedDatabase {
 
 export interface CopyProgress {
   readonly source: string;
-  /** Rows that are copied, by table. */
+  /** Number of copied rows, by table. */
   readonly rows: ReadonlyMap<string, number>;
 }
 
-/** What is opened to copy rows from it or to it. */
+/** One end of a copy. */
 export interface CopyEnd {
   /** Whether rows are copied from it: then it must exist. */
   readonly isSource: boolean;
 }
 
-/** Rows of a slice at most, and bytes of texts after which it ends. */
+/** Most rows of a slice, and bytes of texts after which it ends. */
 export const SLICE_ROWS = 1000;
 export const SLICE_BYTES = 4 * 1024 * 1024;
 
-/** What a row takes in memory, about. */
+/** Approximate size of a row in memory. */
 export function bytesOfRow(row: CopiedRow): number {
   return row.reduce<number>(
     (sum, value) =>

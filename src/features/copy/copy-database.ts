@@ -7,7 +7,7 @@ import {
   type CopyEnd,
 } from './copied-database.ts';
 
-/** A copy that cannot be made, or that is not the same as what it was made of. */
+/** A copy that cannot be made, or that differs from its source. */
 class CopyError extends Error {}
 
 /** Opens `sqlite:PATH`, or the schema of a `postgres://` database; throws an error that names the database. */
@@ -31,8 +31,8 @@ export interface CopyReport {
 }
 
 /**
- * Copies all rows of one database to an empty one, or goes on where an earlier copy was interrupted. In the end it reads
- * both and compares their rows; until then no service opens the copy. Yields how many rows there are.
+ * Copies all rows of one database to an empty one, or continues an interrupted copy. Finally it reads both and compares
+ * their rows; until then no service opens the copy. Returns the number of rows.
  */
 export async function copyDatabase(
   from: CopiedDatabase,
@@ -85,7 +85,7 @@ async function compare(
   return total;
 }
 
-/** Each database has an order of its own, so the digest of a table is a sum of those of its rows. */
+/** Sums the digests of the rows, because each database has another order. */
 async function digestRows(database: CopiedDatabase, table: CopiedTable): Promise<{ rows: number; digest: bigint }> {
   let rows = 0;
   let digest = 0n;

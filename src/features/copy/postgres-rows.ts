@@ -23,13 +23,10 @@ interface CopiedSchema extends CopyEnd {
   readonly schema: string;
 }
 
-/** Statements on one connection, which name tables as elsewhere in this folder. */
+/** Runs statements on one connection; they name tables as elsewhere in this folder. */
 type Query = <Row = Record<string, unknown>>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
 
-/**
- * Opens a schema, or creates the target if it does not exist. Throws an error that names the service if one is using
- * it.
- */
+/** Opens a schema, or creates the target if it does not exist. Throws an error naming the service if one uses it. */
 export async function openCopiedPostgres({ url, schema, isSource }: CopiedSchema): Promise<CopiedDatabase> {
   const name = `postgres:${addressOf(url)}/${schema}`;
   try {
@@ -109,7 +106,7 @@ function addressOf(url: string): string {
   return `//${hostname}${port === '' ? '' : `:${port}`}${pathname}`;
 }
 
-/** A service that starts meanwhile waits to migrate; one that has started is among the replicas. */
+/** A service that starts meanwhile waits to migrate; a started one is among the replicas. */
 async function keepServicesOut(query: Query, schema: string): Promise<void> {
   const [lock] = await query<{ isTaken: boolean }>(
     `SELECT pg_try_advisory_lock(hashtextextended('sluice migrates ' || $1, 0)) AS "isTaken"`,
@@ -136,7 +133,7 @@ async function findProgress(query: Query): Promise<CopyProgress | undefined> {
   };
 }
 
-/** How the slots' values of a column are one; those of the others are added up. */
+/** How the values of a column in several slots become one; other columns are added up. */
 const AGGREGATES: Readonly<Record<string, string>> = { first_at: 'min', last_at: 'max' };
 
 function selectOf({ name, columns, key }: CopiedTable): string {
@@ -155,7 +152,7 @@ async function* readSlices(query: Query, table: CopiedTable, skip: number): Asyn
   await query('BEGIN READ ONLY');
   try {
     await query(`DECLARE copied NO SCROLL CURSOR FOR ${selectOf(table)} OFFSET ${skip}`);
-    // Rows may be large: the next fetch is smaller where these were.
+    // Rows can be large: if these were, the next fetch is smaller.
     for (let count = SLICE_ROWS / 10; ; ) {
       const rows = await query(`FETCH ${count} FROM copied`);
       if (rows.length === 0) break;
@@ -181,10 +178,10 @@ interface DerivedColumn {
   of(row: Given): CopiedValue;
 }
 
-/** The digest of what a trigger claims. */
+/** The digest of a trigger's claim. */
 const claimDigest = (of: DerivedColumn['of']): DerivedColumn => ({ name: 'digest', type: 'id', of });
 
-/** Columns that follow from the others of a row. */
+/** Columns computed from the others of a row. */
 const DERIVED: Readonly<Record<string, readonly DerivedColumn[]>> = {
   nonces: [claimDigest(digestOfNonceRow)],
   event_ids: [claimDigest(digestOfEventRow)],
@@ -228,7 +225,7 @@ async function derive(query: Query): Promise<void> {
     SELECT 'refused', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.deliveries WHERE run_id IS NULL AND outcome IS NULL
     UNION ALL SELECT 'held', 0, count(*), coalesce(sum(kept_bytes), 0) FROM sluice.held_deliveries`);
   await query('UPDATE sluice.run_deliveries AS j SET xid = r.xid FROM sluice.runs AS r WHERE r.id = j.run_id');
-  // Numbers go on after the greatest that was ever given, which a former key of a trigger may name.
+  // Numbers continue after the greatest one ever given, which a former key of a trigger can have.
   const greatest = {
     'nonces.seq': `SELECT max(seq) FROM (SELECT seq FROM sluice.nonces UNION ALL
       SELECT last_seq FROM sluice.former_trigger_keys) AS numbers`,

@@ -75,7 +75,7 @@ function findProgress(db: Database): CopyProgress | undefined {
   };
 }
 
-/** Tables whose rows are found by a hash: what it is of, and what tells names apart. */
+/** Tables whose rows are found by a hash: how it is computed, and the columns that distinguish names. */
 const HASHED = {
   nonces: { digestOf: digestOfNonceRow, name: 'flow_id, trigger_key, is_verified, header, nonce' },
   event_ids: { digestOf: digestOfEventRow, name: 'flow_id, trigger_key, event_id' },
@@ -83,7 +83,7 @@ const HASHED = {
 
 const isHashed = (table: string): table is keyof typeof HASHED => Object.hasOwn(HASHED, table);
 
-/** Of a name that was accepted again after it had expired, the last use. */
+/** The last use of each name, which can be accepted again after it expired. */
 const newestOf = (table: keyof typeof HASHED) => `(SELECT * FROM (
   SELECT *, row_number() OVER (PARTITION BY hash, ${HASHED[table].name} ORDER BY seq DESC) AS age FROM ${table}
 ) WHERE age = 1)`;
