@@ -13,7 +13,7 @@ import { rhythmAttention } from './rhythm/attention.ts';
 import { runsAttention } from './runs/attention.ts';
 import { schedulesAttention } from './schedules/attention.ts';
 
-/** Kinds of attention items that features give. The rules stand in their parts of the service. */
+/** Kinds of attention items that features add. Each feature has its rules in its `service.ts`. */
 export const attentionKinds = [
   rhythmAttention,
   hostsAttention,

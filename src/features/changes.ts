@@ -1,5 +1,5 @@
 import type { ChangeRule } from '../deploys/changes/change.ts';
 import { deployRulesChanges } from './deploy-rules/changes.ts';
 
-/** What differences of two revisions mean to runs in flight. What none of these rules knows is a caution. */
+/** Rules that class a difference between two revisions for runs in flight. Without a rule, it is a caution. */
 export const changeRules: readonly (readonly ChangeRule[])[] = [deployRulesChanges];

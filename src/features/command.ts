@@ -29,7 +29,7 @@ import { sendCommand } from './send/command.ts';
 import { statusCommand } from './status/command.ts';
 import { vectorsCommand } from './vectors/command.ts';
 
-/** What the command line is made of besides `serve`, in the order of its help. */
+/** Parts of the command line besides `serve`, in the order of its help. */
 export const commandParts: readonly CommandPart[] = [
   checkPart,
   rehearsalCommand,

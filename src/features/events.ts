@@ -1,4 +1,4 @@
 import { httpRequestEvents } from './http-request/events.ts';
 
-/** Log events of features. The numbers of all are in one table of the docs. */
+/** Log events that features add. One table in the docs lists the numbers of all events. */
 export const eventParts = [httpRequestEvents] as const;

@@ -2,5 +2,5 @@ import { holdMetrics } from './hold/metrics.ts';
 import { httpRequestMetrics } from './http-request/metrics.ts';
 import { schedulesMetrics } from './schedules/metrics.ts';
 
-/** Makes the metrics of features, in the registry that it is given. */
+/** Each makes the metrics of a feature in the given registry. */
 export const metricParts = [httpRequestMetrics, schedulesMetrics, holdMetrics] as const;

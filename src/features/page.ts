@@ -26,7 +26,7 @@ import { schedulesPage } from './schedules/page.tsx';
 import { sidePanelPage } from './side-panel/page.tsx';
 import { signalsPage } from './signals/page.tsx';
 
-/** What the page is made of: navigation, panels and views have this order. */
+/** Parts of the page. Navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
   overviewPart,
   deliveriesPage,

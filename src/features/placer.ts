@@ -3,5 +3,5 @@ import { coalescePlacer } from './coalesce/placer.ts';
 import { holdPlacer } from './hold/placer.ts';
 import { orderPlacer } from './order/placer.ts';
 
-/** What has deliveries or runs wait for others, in the order in which it is asked. */
+/** Features that make deliveries or runs wait for others, in the order in which they are asked. */
 export const placers: readonly Placer[] = [coalescePlacer, orderPlacer, holdPlacer];

@@ -1,5 +1,5 @@
 import type { PlanCheck } from '../deploys/plan-check.ts';
 import { driftPlan } from './drift/plan.ts';
 
-/** What features say of a flow before it is deployed. */
+/** Warnings that features give about a flow before it is deployed. */
 export const planChecks: readonly PlanCheck[] = [driftPlan];

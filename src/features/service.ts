@@ -32,7 +32,7 @@ import { schedules } from './schedules/service.ts';
 import { schemes } from './schemes/service.ts';
 import { signals } from './signals/service.ts';
 
-/** What the service is made of. The API's document has their routes in this order. */
+/** Parts of the service. The API document lists their routes in this order. */
 export const serviceParts: readonly ServicePart[] = [
   consumers,
   deliveries,

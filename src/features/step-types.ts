@@ -6,7 +6,7 @@ import { respondStepTypes } from './respond/step-types.ts';
 import { signalsStepTypes } from './signals/step-types.ts';
 import { subFlowsStepTypes } from './sub-flows/step-types.ts';
 
-/** Step types that features bring. Docs list them in this order, behind those that call nothing. */
+/** Step types that features add. The docs list them in this order, after those that call nothing. */
 export const stepParts: readonly StepPart[] = [
   subFlowsStepTypes,
   httpRequestStepTypes,

@@ -21,7 +21,7 @@ import { runsStore } from './runs/store.ts';
 import { schedulesStore } from './schedules/store.ts';
 import { signalsStore } from './signals/store.ts';
 
-/** What features add to the store. */
+/** Verbs that features add to the store. */
 export const storeParts: readonly WrittenPart[] = [
   booksStore,
   reconcileStore,
