@@ -26,7 +26,7 @@ interface DeliveriesOptions extends ServiceOptions, SpanOptions, PagingOptions {
   readonly key?: string;
 }
 
-/** The deliveries that a running service stored. */
+/** Lists the deliveries that a running service stored. */
 function makeDeliveries(): Command {
   const command = new Command('deliveries')
     .helpGroup(HELP.daily)

@@ -15,7 +15,7 @@ import { useResource } from '../../dashboard/web/resource.ts';
 import { words } from '../../dashboard/web/words.ts';
 import { GatePanels, Hints } from './gate-results.tsx';
 
-/** One delivery: what each gate said of it, what would help, and what it carried. */
+/** One delivery: the result of each gate, hints, and its content. */
 export function DeliveryPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const delivery = useResource<Api['DeliveryDetail']>(`/webhooks/${encodeURIComponent(id)}`);
@@ -101,7 +101,7 @@ function Relatives({ delivery }: { delivery: Api['DeliveryDetail'] }) {
   );
 }
 
-/** Facts that are sentences or addresses. */
+/** Facts that need a whole row: sentences and addresses. */
 const WIDE: ReadonlySet<string> = new Set(['Address called', 'Redelivery']);
 
 function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
@@ -167,7 +167,7 @@ const SHARED = {
   unevaluated: 'an expression failed',
 } as const;
 
-/** What became of the delivery at another flow that shares the slug. */
+/** The result of the delivery at another flow that shares the slug. */
 function SharedRun({ share: { runId, outcome } }: { share: NonNullable<Api['Delivery']['runs']>[number] }) {
   const told = outcome === null ? (runId === null ? 'none' : undefined) : SHARED[outcome];
   if (runId === null) return told ?? 'none';
@@ -213,7 +213,7 @@ const VIEWS = [
   { value: 'raw', text: 'Raw' },
 ];
 
-/** The body as a tree where it is JSON, and as it came. */
+/** The body as a tree if it is JSON, and as it came. */
 function BodyPanel({ delivery }: { delivery: Api['Delivery'] }) {
   const { body, bodyEncoding, bodyTruncated, bodyBytes, runId } = delivery;
   const [view, setView] = useState('tree');

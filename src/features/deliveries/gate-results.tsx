@@ -13,7 +13,7 @@ const OUTCOMES: Readonly<Record<GateResult['outcome'], readonly [Look['icon'], s
   'not configured': ['off', 'quiet'],
 };
 
-/** What each gate did, in pipeline order, and what was signed. */
+/** The result of each gate, in pipeline order, and the signed content. */
 export function GatePanels({ delivery: { gateResults, signature } }: { delivery: Api['DeliveryDetail'] }) {
   return (
     <>
@@ -37,7 +37,7 @@ export function GateResults({ results }: { results: readonly GateResult[] }) {
 
 function GateEntry({ result }: { result: GateResult }) {
   const { gate, outcome, reason, detail, facts, configured } = result;
-  // A filter fails nothing: it has no reason.
+  // A filter does not fail a delivery, so it has no reason.
   const isFilter = outcome === 'failed' && reason === null;
   const [icon, tone] = OUTCOMES[isFilter ? 'not evaluated' : outcome];
   const isQuiet = tone === 'quiet';
@@ -86,7 +86,7 @@ function Rows({ title, rows }: { title?: string; rows: ReturnType<typeof words.f
   );
 }
 
-/** What would help, by the bytes that were kept and the trigger in force. */
+/** Hints from the stored bytes and the trigger in force. */
 export function Hints({ hints }: { hints: readonly string[] }) {
   if (hints.length === 0) return null;
   return (

@@ -10,13 +10,13 @@ interface LogRetentionServices {
   readonly retentionDays: number;
 }
 
-// A hundred rows or so many pages of file take a few milliseconds.
+// A hundred rows, or this many pages of the file, take a few milliseconds.
 const ROWS_A_CHUNK = 100;
 const PAGES_A_CHUNK = 512;
 
-/** Deletes old records of the delivery log; its other bounds the store keeps by itself. */
+/** Deletes old records of the delivery log; the store keeps the log's other limits itself. */
 export function createLogRetention({ store, clock, logger, retentionDays }: LogRetentionServices): Sweeper {
-  // The sweep of runs and nonces, by the same clock, says so in the log.
+  // Logs nothing: the sweep of runs and nonces uses the same clock and logs it.
   const mayDelete = deletionGuard(clock, () => {});
   return createSweeper({
     sweep: async (inChunks) => {
@@ -28,7 +28,7 @@ export function createLogRetention({ store, clock, logger, retentionDays }: LogR
     },
     failure: 'the delivery log could not be trimmed',
     logger,
-    // What the last process left may have grown too old since.
+    // Records that the last process left may be too old by now.
     sweepsAtStart: true,
   });
 }

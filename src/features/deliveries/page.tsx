@@ -22,7 +22,7 @@ import { useQuery } from '../../dashboard/web/router.ts';
 import { REASONS } from '../../dashboard/web/words.ts';
 import { DeliveryPage } from './delivery-page.tsx';
 
-/** Every delivery that was kept, by what the address asks for. */
+/** Lists stored deliveries, filtered by the page's address. */
 function DeliveriesPage() {
   const [query] = useQuery();
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);

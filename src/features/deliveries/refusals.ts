@@ -19,7 +19,7 @@ const RISING_COUNT = 20;
 
 const RISING_FACTOR = 5;
 
-/** What happened to these deliveries, refused or not, in words. */
+/** Texts on these deliveries, refused or not, by reason. */
 const WHAT_HAPPENED = {
   body_too_large: 'were larger than the limit',
   unknown_flow: 'were sent to a URL that no webhook has',
@@ -49,7 +49,7 @@ const WHAT_HAPPENED = {
   store_unavailable: 'could not be stored and got 503',
 } as const satisfies Record<Reason, string>;
 
-/** What happens to a delivery for these is the same in every mode; the other reasons come from gates. */
+/** For these reasons, every mode treats a delivery the same; the other reasons come from gates. */
 const IN_EVERY_MODE: readonly Reason[] = [
   'body_too_large',
   'unknown_flow',
@@ -64,29 +64,29 @@ const IN_EVERY_MODE: readonly Reason[] = [
 
 export const happened = (reason: Reason) => WHAT_HAPPENED[reason];
 
-/** Whether deliveries are let through although a gate failed, because somebody chose that mode. */
+/** Whether deliveries pass although a gate failed, because somebody chose that mode. */
 export function isChosenFor(reason: Reason, mode: EnforcementMode | undefined): boolean {
   return mode !== undefined && mode !== 'Enforce' && !IN_EVERY_MODE.includes(reason);
 }
 
-/** Refusals at one place, and since when they are counted. */
+/** Refusals in one place, and the start of their count. */
 interface Refused extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
-  /** Undefined for all of them. */
+  /** Undefined for all reasons. */
   readonly reason: Reason | undefined;
   readonly count: number;
   readonly since: number;
 }
 
-/** Refusals that nobody has delivered again with success, and when the first of all of them came. */
+/** Refusals that nobody has redelivered successfully, and the time of the first of all refusals. */
 interface OpenRefusals {
   readonly count: number;
-  /** Undefined where the log does not hold all of them. */
+  /** Undefined if the log does not hold all of them. */
   readonly firstAt: number | undefined;
 }
 
 type Log = Pick<Store, 'of'>;
 
-/** What was delivered again and accepted needs nobody any more. */
+/** Leaves out deliveries that were accepted when redelivered: they need no attention any more. */
 export async function openRefusals(
   { flowId, triggerKey, reason, count, since }: Refused,
   store: Log,
@@ -96,11 +96,11 @@ export async function openRefusals(
   return { count: count - logged.redelivered, firstAt };
 }
 
-/** `since` is the first that counts; the start of a window is never said. */
+/** Says `since` only with the time of the first refusal, never with the start of the window. */
 export const sinceFirst = (firstAt: number | undefined, window: string) =>
   firstAt === undefined ? window : `since ${iso(firstAt)}`;
 
-/** The causes that are known, as sentences that follow another one. */
+/** Known causes, as sentences to add to another one. */
 export async function becauseOf(refused: Parameters<typeof causesOf>[0], services: DashboardServices): Promise<string> {
   return (await causesOf(refused, services)).map((cause) => `. ${cause}`).join('');
 }
@@ -150,7 +150,7 @@ interface Refusals extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
   before: number;
 }
 
-/** For each trigger and reason; what belongs to no flow is counted for the reason alone. */
+/** Counts by trigger and reason; deliveries of no flow by reason only. */
 function countRefusals(deliveries: Situation['deliveries']): Refusals[] {
   const counted = new Map<string, Refusals>();
   for (const { flowId, triggerKey, reason, rejected, count, recent } of deliveries) {
@@ -164,7 +164,7 @@ function countRefusals(deliveries: Situation['deliveries']): Refusals[] {
   return [...counted.values()];
 }
 
-/** Of a disabled flow, or of a trigger that its manifest switches off. */
+/** Deliveries to a disabled flow, or to a trigger that its manifest switches off. */
 export async function disabledFlows(
   { deliveries, flows, triggers, now }: Situation,
   store: Log,

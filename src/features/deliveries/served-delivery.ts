@@ -1,4 +1,4 @@
-/** A delivery, as far as commands show it. */
+/** The part of a delivery that commands show. */
 export interface ServedDelivery {
   readonly id: string;
   readonly flowId: string | null;
@@ -14,7 +14,7 @@ export interface ServedDelivery {
   readonly held: boolean;
 }
 
-/** What became of a delivery, in a few words. */
+/** The result of a delivery in a few words. */
 export function resultOf({ statusCode, runId, held, outcome, reason, mode }: ServedDelivery): string {
   const why = reason === null ? '' : `: ${reason}`;
   if (statusCode >= 400) return `refused${why}`;

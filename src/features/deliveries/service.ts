@@ -24,7 +24,7 @@ import { createLogRetention } from './log-retention.ts';
 import { disabledFlows, risingRefusals } from './refusals.ts';
 import { deliveriesStore, type UnevaluatedCount } from './store.ts';
 
-/** How much of a body an answer shows. */
+/** Most bytes of a body in an answer. */
 const MAX_BODY_BYTES = 65_536;
 
 export const reasonSchema = z.enum(REASON_CODES);
@@ -93,7 +93,7 @@ export const deliverySchema = z
   })
   .meta({ id: 'Delivery' });
 
-/** What lists of deliveries, and their counts, are narrowed by. */
+/** Filters for lists and counts of deliveries. */
 export const DELIVERY_FILTER = {
   flowId: parameter.optionalGuid(),
   reason: parameter.oneOf(reasonSchema.options).meta({
@@ -113,7 +113,7 @@ export const DELIVERY_FILTER = {
   ...SPAN,
 };
 
-/** The filter as the store takes it, of the flows that the sender may see. Throws a 400 for two flags that leave nothing. */
+/** The filter for the store, limited to flows that the sender can see. Throws a 400 if two flags exclude everything. */
 export function deliveryFilter<Filter extends DeliveryFilter>(
   filter: Filter,
   request: FastifyRequest,
@@ -152,8 +152,8 @@ const deliveryRoutes: ApiRoutes = (app, services) => {
 };
 
 /**
- * A delivery as somebody sees it. What several flows got is shown as the first of those in sight got it: nothing of the
- * others, and no search key of a trigger that is not its own.
+ * A delivery as one reader sees it. A delivery of several flows looks as the first flow in the reader's sight got it:
+ * nothing of the others, and no search key of another trigger.
  */
 export function deliveryIn(sight: Sight | undefined, record: DeliveryRecord): DeliveryRecord {
   if (sight === undefined || record.shares === undefined) return record;
@@ -189,7 +189,7 @@ export function deliveryView({ shares, ...record }: DeliveryRecord): z.output<ty
   };
 }
 
-/** Text where the bytes are UTF-8, else base64; a cut never leaves half a character behind. */
+/** Text if the bytes are UTF-8, else base64; a cut never splits a character. */
 function bodyView(body: Uint8Array | null, bodyBytes: number) {
   if (body === null) return { body: null, bodyEncoding: null, bodyTruncated: false };
   const shown = body.subarray(0, MAX_BODY_BYTES);

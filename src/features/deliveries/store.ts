@@ -11,11 +11,11 @@ export interface UnevaluatedCount {
 }
 
 interface RefusedQuery {
-  /** Null for what belongs to no flow. */
+  /** Null for deliveries of no flow. */
   readonly flowId: string | null;
   /** Null for all triggers of the flow. */
   readonly triggerKey: string | null;
-  /** Undefined for all of them. */
+  /** Undefined for all reasons. */
   readonly reason: string | undefined;
   /** Milliseconds since the Unix epoch. */
   readonly since: number;
@@ -23,16 +23,16 @@ interface RefusedQuery {
 
 interface RefusedCount {
   readonly count: number;
-  /** How many of them were delivered again and accepted, or were accepted themselves when they were. */
+  /** How many were accepted when redelivered, or are redeliveries that were accepted. */
   readonly redelivered: number;
-  /** When the first of the others came, in milliseconds since the Unix epoch; null where there are none. */
+  /** Time of the first of the others, milliseconds since the Unix epoch; null if there are none. */
   readonly firstAt: number | null;
 }
 
 export const deliveriesStore = storePart({
   name: 'deliveries',
   verbs: {
-    /** Recorded deliveries that a gate refused or found fault with: of the newest 10 000 since then. */
+    /** Counts deliveries that failed a gate or were refused: among the newest 10 000 recorded since then. */
     countRefused: {
       access: 'log',
       *decide(port: Port, { flowId, triggerKey, reason, since }: RefusedQuery): Decision<RefusedCount> {
@@ -54,7 +54,7 @@ export const deliveriesStore = storePart({
         return counted ?? { count: 0, firstAt: null, redelivered: 0 };
       },
     },
-    /** Of each trigger, deliveries received since then that started runs unevaluated: of the newest 10 000. */
+    /** Counts, by trigger, deliveries that started runs unevaluated: among the newest 10 000 received since then. */
     countUnevaluated: {
       access: 'log',
       *decide(port: Port, since: number): Decision<UnevaluatedCount[]> {

@@ -13,7 +13,7 @@ interface WhyOptions extends ServiceOptions {
   readonly json?: true;
 }
 
-/** A delivery with its review, as far as it is told here. */
+/** The part of a delivery and its review that this command shows. */
 interface DeliveryDetail extends ServedDelivery {
   readonly gateResults: readonly {
     readonly gate: string;
@@ -60,7 +60,7 @@ async function why(id: string, { json, ...options }: WhyOptions): Promise<void> 
   else print(runText(outline));
 }
 
-/** Undefined where there is no such thing. */
+/** Undefined if the service answers 404. */
 async function find(client: ServiceClient, path: string): Promise<unknown> {
   const { status, body } = await client.ask({ method: 'GET', path, accepts: [404] });
   return status === 404 ? undefined : body;
@@ -71,7 +71,7 @@ interface Consequences {
   readonly steps: readonly AnsweredStep[];
 }
 
-/** A step that the delivery answered; none where no feature lets it answer. */
+/** A step that the delivery answered; none unless a feature lets deliveries answer steps. */
 interface AnsweredStep {
   readonly runId: string;
   readonly stepKey: string;
@@ -95,7 +95,7 @@ function deliveryText(delivery: DeliveryDetail, { outline, steps }: Consequences
   return parts.filter((part) => part !== '').join('\n');
 }
 
-/** None of them can begin another line. */
+/** Joins texts as lines; no text can start another line. */
 function lines(texts: readonly string[]): string {
   return texts.map((text) => `${printable(text)}\n`).join('');
 }
