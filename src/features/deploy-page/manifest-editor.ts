@@ -23,7 +23,7 @@ import { tags } from '@lezer/highlight';
 import { type Around, choices, type Schema } from './schema-choices.ts';
 import { strictJson } from './strict-json.ts';
 
-/** What is wrong in a place of the manifest, by its path, such as `triggers.shop.inputs.webhookSlug`. */
+/** A problem in a place of the manifest, by its path, such as `triggers.shop.inputs.webhookSlug`. */
 export interface PlacedIssue {
   readonly path: string;
   readonly severity: 'error' | 'warning';
@@ -33,9 +33,9 @@ export interface PlacedIssue {
 export interface ManifestEditor {
   readonly text: () => string;
   setText(text: string): void;
-  /** Marks what the service found. */
+  /** Marks the issues that the service found. */
   setIssues(issues: readonly PlacedIssue[]): void;
-  /** Shows the lines that differ from another text; null shows the text alone. */
+  /** Marks the lines that differ from another text; null shows only the text. */
   compareWith(original: string | null): void;
   goTo(path: string): void;
   destroy(): void;
@@ -49,9 +49,9 @@ interface EditorOptions {
   readonly onChange: (text: string) => void;
 }
 
-/** An editor of one manifest. This file is loaded where there is one, because it is larger than the rest of the page. */
+/** An editor for one manifest. Only pages with an editor load this file: it is larger than the rest of the page. */
 export function createManifestEditor({ parent, text, schema, onChange }: EditorOptions): ManifestEditor {
-  // In a root of its own the editor's styles are not inline ones, which the page's policy forbids.
+  // In a shadow root, the editor's styles are not inline styles, which the page's policy forbids.
   const root = parent.attachShadow({ mode: 'open' });
   let issues: readonly PlacedIssue[] = [];
   const comparison = new Compartment();
@@ -76,7 +76,7 @@ export function createManifestEditor({ parent, text, schema, onChange }: EditorO
         lintGutter(),
         linter(diagnose, { delay: 200, needsRefresh: hasNewIssues }),
         autocompletion({ override: schema === undefined ? [] : [completeFrom(schema)] }),
-        // Not Tab: it has to lead out of the editor.
+        // No Tab key: it has to lead out of the editor.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         syntaxHighlighting(COLOURS),
         LOOK,
@@ -86,7 +86,7 @@ export function createManifestEditor({ parent, text, schema, onChange }: EditorO
       ],
     }),
   });
-  // What scrolls must be reachable by keyboard.
+  // A scrolling area must be reachable by keyboard.
   view.scrollDOM.tabIndex = 0;
   return {
     text: () => view.state.doc.toString(),
@@ -112,7 +112,7 @@ export function createManifestEditor({ parent, text, schema, onChange }: EditorO
   };
 }
 
-/** Where the browser says that a text is not JSON, in the words of Chromium or of Firefox. */
+/** The place where the text stops being JSON, from the browser's message (of Chromium or Firefox). */
 function syntaxProblem({ state: { doc } }: EditorView): Diagnostic[] {
   let message = '';
   try {
@@ -136,7 +136,7 @@ function hasNewIssues({ transactions }: ViewUpdate): boolean {
 
 const PATH_PART = /\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.[\]]+)/g;
 
-/** Where the value at a path is; the nearest one around it where there is none. */
+/** The position of the value at a path; if there is none, of the nearest value around it. */
 function spanOf(state: EditorState, path: string): { from: number; to: number } {
   let node = syntaxTree(state).topNode.firstChild;
   for (const [, index, quoted, plain] of path.matchAll(PATH_PART)) {
@@ -148,7 +148,7 @@ function spanOf(state: EditorState, path: string): { from: number; to: number } 
     node = next;
   }
   const property = node?.parent?.name === 'Property' ? node.parent.firstChild : null;
-  // Of an object or array its name, not all of its lines.
+  // For an object or array only its name, not all of its lines.
   const shown = node !== null && property !== null && /Object|Array/.test(node.name) ? property : node;
   const from = shown?.from ?? 0;
   return { from, to: Math.min(shown?.to ?? 0, state.doc.lineAt(from).to) };
@@ -178,7 +178,7 @@ function unquoted(text: string): string {
 }
 
 function valueAt(state: EditorState, object: SyntaxNode | null, key: string): SyntaxNode | null {
-  // The service takes names in any case.
+  // The service accepts names in any case.
   const found = properties(object).find((property) => keyOf(state, property).toLowerCase() === key.toLowerCase());
   const value = found?.lastChild ?? null;
   return value === null || value.name === 'PropertyName' || value.type.isError ? null : value;
@@ -198,12 +198,12 @@ function aroundOf(state: EditorState, node: SyntaxNode): Around[] {
   return found;
 }
 
-/** What completion knows what to do with. */
+/** Syntax nodes that completion handles. */
 const COMPLETED = /^(PropertyName|String|Object|Array|Property)$/;
-/** Of a long text; what is not parsed by then is completed a moment later. */
+/** Time limit for a long text; completion of the rest works a moment later. */
 const MAX_PARSE_MS = 200;
 
-/** A quote that was just typed makes a string of all that follows: closed where the cursor is, it parses as it is meant. */
+/** A newly typed quote turns everything after it into a string: closed at the cursor, the text parses as intended. */
 function withClosedQuote(state: EditorState, pos: number): EditorState {
   const line = state.doc.lineAt(pos);
   const before = line.text.slice(0, pos - line.from);
@@ -217,7 +217,7 @@ export function completeFrom(schema: Schema) {
     const state = withClosedQuote(given, pos);
     const tree = ensureSyntaxTree(state, pos + 1, MAX_PARSE_MS) ?? syntaxTree(state);
     const found = tree.resolveInner(pos, -1);
-    // Punctuation, and what does not parse, belongs to what is around it.
+    // Punctuation and invalid text count as part of the node around them.
     const node = COMPLETED.test(found.name) ? found : (found.parent ?? found);
     const around = aroundOf(state, node);
     const isInside = node.name === 'PropertyName' || node.name === 'String';
@@ -256,7 +256,7 @@ export function completeFrom(schema: Schema) {
   };
 }
 
-/** What expressions read of every run; `expressions/context.ts` has what each is. */
+/** Names that expressions can read in every run; `expressions/context.ts` describes them. */
 const READABLE = [
   'trigger.body',
   'trigger.headers',
@@ -272,7 +272,7 @@ const READABLE = [
   'loop.index',
 ];
 
-/** Completes what an expression reads; undefined where the cursor is in none. */
+/** Completes the names in an expression; undefined if the cursor is not in one. */
 function completeExpression(state: EditorState, { from }: SyntaxNode, pos: number): CompletionResult | undefined {
   const before = state.sliceDoc(from, pos);
   const open = before.lastIndexOf('${');

@@ -17,7 +17,7 @@ import type { ManifestEditor, PlacedIssue } from './manifest-editor.ts';
 import type { Schema } from './schema-choices.ts';
 import { strictJson } from './strict-json.ts';
 
-/** Deploys a manifest: the one of a flow, changed, or a new one. */
+/** Deploys a manifest: a changed one of a flow, or a new one. */
 function DeployPage({ params }: { params: { readonly id?: string } }) {
   const { id } = params;
   const flow = useResource<Api['FlowDetail']>(id === undefined ? null : `/flows/${encodeURIComponent(id)}`);
@@ -45,13 +45,13 @@ function DeployPage({ params }: { params: { readonly id?: string } }) {
 
 interface DeployingProps {
   readonly inForce: Api['FlowDetail'] | undefined;
-  /** Who sends to a new flow, if somebody is chosen. */
+  /** The publisher of a new flow, if one was chosen. */
   readonly chosen?: Publisher | undefined;
   readonly schema: Schema | undefined;
 }
 
 function Deploying({ inForce, chosen, schema }: DeployingProps) {
-  // As it was when the page was opened: what others deploy meanwhile must not change the text under the cursor.
+  // As it was when the page was opened: deploys of others meanwhile must not change the text under the cursor.
   const [original] = useState(() => (inForce === undefined ? null : JSON.stringify(inForce.manifest, null, 2)));
   const [text, setText] = useState(() => original ?? newManifest(chosen));
   const [editor, setEditor] = useState<ManifestEditor>();
@@ -221,7 +221,7 @@ interface Check {
 const TYPING_MS = 500;
 const NO_ISSUES: readonly PlacedIssue[] = [];
 
-/** Requests a dry run, a moment after the last key press. */
+/** Requests a dry run shortly after the last key press. */
 function useCheck(text: string, allowed: Allowed): Check {
   const [check, setCheck] = useState<Check>({ plan: undefined, issues: NO_ISSUES, error: undefined, isChecking: true });
   useEffect(() => {
@@ -246,7 +246,7 @@ function useCheck(text: string, allowed: Allowed): Check {
   return check;
 }
 
-/** What the answer to an invalid manifest names. */
+/** The issues in the answer to an invalid manifest. */
 function issuesOf(answer: unknown): readonly PlacedIssue[] {
   const { issues } = Object(answer) as { issues?: readonly PlacedIssue[] };
   return Array.isArray(issues) ? issues : NO_ISSUES;

@@ -1,8 +1,6 @@
-/*
- * What the JSON Schema of manifests allows at a place. Pure: the editor reads from the text where the cursor is.
- */
+/* The choices that the JSON Schema of manifests allows at a place. Pure: the editor finds the place of the cursor. */
 
-/** The part of JSON Schema that the manifests' has. */
+/** The part of JSON Schema that the manifests' schema uses. */
 export interface Schema {
   readonly $ref?: string;
   readonly $defs?: Readonly<Record<string, Schema>>;
@@ -25,7 +23,7 @@ export interface Schema {
 export interface Around {
   /** The key that leads to it; null for the whole document. */
   readonly key: string | number | null;
-  /** What its property `type` says, which decides what else it may have. */
+  /** The value of its property `type`, which decides on its other properties. */
   readonly type: string | undefined;
 }
 
@@ -35,7 +33,7 @@ interface Name {
   readonly schema: Schema;
 }
 
-/** The properties that the innermost of `around`, outermost first, may have. */
+/** The properties that the innermost of `around`, outermost first, can have. */
 function names(root: Schema, around: readonly Around[]): Name[] {
   const found = new Map<string, Name>();
   for (const { properties = {} } of schemasAt(root, around)) {
@@ -47,7 +45,7 @@ function names(root: Schema, around: readonly Around[]): Name[] {
   return [...found.values()];
 }
 
-/** The values that a property, or an item, of the innermost of `around` may have, where they are a closed list. */
+/** The allowed values of a property, or an item, of the innermost of `around`, if they are a closed list. */
 function values(root: Schema, around: readonly Around[], key: string | number): unknown[] {
   const found = schemasAt(root, [...around, { key, type: undefined }]).flatMap((schema) => {
     if (schema.const !== undefined) return [schema.const];
