@@ -17,7 +17,7 @@ const ofFeatures: Readonly<Record<string, Rule>> = Object.fromEntries(
   }),
 );
 
-/** Every field of a manifest besides its id, triggers and steps, which have rules of their own. */
+/** Every field of a manifest except id, triggers and steps, which have separate rules. */
 const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps' | 'onFailure'>, Rule>> = {
   timeoutSeconds: () => ({
     rule: 'flow-timeout-changed',

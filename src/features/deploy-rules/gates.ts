@@ -27,8 +27,8 @@ const FOUND: Readonly<Record<Effect, { readonly rule: string; readonly class: Fi
 };
 
 /**
- * Every field of a webhook trigger that has no rule of its own: who gets in, and what is answered. No run in flight reads
- * any of them.
+ * Rules for every webhook field without its own rule: who gets in, and the answers. No run in flight reads these
+ * fields.
  */
 export const gatesChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap((pair) =>
@@ -54,7 +54,7 @@ export const gatesChanged: ChangeRule = (change) =>
     }),
   );
 
-/** A snapshot of another release may have fields that this one does not know. */
+/** A snapshot of another release can have fields that this one does not know. */
 const UNKNOWN: FieldVerdict = { effect: 'other', consequence: 'After the deploy, different deliveries may pass.' };
 
 function fieldsOf({ before, after }: WebhookPair): WebhookField[] {
@@ -62,7 +62,7 @@ function fieldsOf({ before, after }: WebhookPair): WebhookField[] {
   return [...fields].filter((field): field is WebhookField => /^webhook/.test(field));
 }
 
-/** Compares what is in force before and after: where a trigger leaves a field out, that is what the service sets. */
+/** Compares effective values: if a trigger leaves a field out, the service's setting applies. */
 function verdictOn<Field extends WebhookField>(
   field: Field,
   { before, after }: WebhookPair,

@@ -5,8 +5,8 @@ import { oncePer } from '../../model/once-per.ts';
 type Place = 'past' | 'waiting' | 'running' | 'due' | 'ahead';
 
 /**
- * Where the runs in flight stand relative to a step, or to the first of several: "3 runs are past `fetch`, 1 waits in
- * `fetch`, 2 have not reached it (1 waits in `approve`)". Undefined where no run is in flight.
+ * The progress of runs in flight relative to a step, or to the first of several: "3 runs are past `fetch`, 1 waits in
+ * `fetch`, 2 have not reached it (1 waits in `approve`)". Undefined if no run is in flight.
  */
 export function whereRunsAre(live: LiveFlow, stepKeys: readonly string[]): string | undefined {
   if (live.runsInFlight === 0) return undefined;
@@ -46,7 +46,7 @@ function placeOf(run: LiveRun, stepKeys: readonly string[]): Place {
   return open.status === 'Running' ? 'running' : 'due';
 }
 
-/** Where runs are that have not come so far: the steps that most of them wait in or run, three at most. */
+/** The places of runs that have not come so far: the steps that most of them wait in or run, three at most. */
 function elsewhere(runs: readonly LiveRun[]): string {
   const counts = new Map<string, { runs: number; place: 'waiting' | 'running' | 'due'; key: string }>();
   for (const run of runs) {
@@ -65,7 +65,7 @@ interface OpenStep {
   readonly key: string;
 }
 
-/** Looked for once in a run: each finding asks. */
+/** Computed once for each run, because each finding asks. */
 const openSteps = oncePer((run: LiveRun): readonly OpenStep[] =>
   Object.keys(run.steps).flatMap((key): OpenStep[] => {
     const place = placeOf(run, [key]);

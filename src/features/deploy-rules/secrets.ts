@@ -5,7 +5,7 @@ import type { Finding } from '../../model/finding.ts';
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
 type KeyFinding = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;
 
-/** Where the keys of webhook triggers come from. Snapshots hold references and masks, never a value. */
+/** Changed sources of webhook keys. Snapshots hold references and masks, never a value. */
 export const secretsChanged: ChangeRule = (change) =>
   webhookPairs(change).flatMap((pair) =>
     WEBHOOK_FIELDS.secret
@@ -40,7 +40,7 @@ function keyFinding(pair: WebhookPair, field: SecretField): KeyFinding {
     : secondKey(key, field);
 }
 
-/** Of lists, who may deliver now. Masks are alike: how many there are tells of a key more. */
+/** For lists of keys: who can deliver now. All masks look the same, so only the number of keys shows an added one. */
 function inForce(pair: WebhookPair, field: SecretField): KeyFinding {
   const { key, before, after } = pair;
   const [from, to] = [keysOf(before), keysOf(after)];
@@ -63,7 +63,7 @@ function inForce(pair: WebhookPair, field: SecretField): KeyFinding {
 
 const shown = (written: WebhookInputs[SecretField]) => (typeof written === 'object' ? [...written] : written);
 
-/** The present name of a key wins over its legacy name, empty or not. */
+/** The present name of a field wins over its legacy name, empty or not. */
 function keysOf({ webhookHmacKey, webhookSecret }: WebhookInputs): readonly string[] {
   return [webhookHmacKey ?? webhookSecret ?? []].flat().filter((text) => text !== '');
 }
@@ -92,7 +92,7 @@ function reference(
   };
 }
 
-/** No key: it opens nothing but the handshake by which a publisher registers the URL. */
+/** Not a key: it only opens the handshake by which a publisher registers the URL. */
 function verifyToken(pair: WebhookPair): KeyFinding {
   return reference(
     pair,

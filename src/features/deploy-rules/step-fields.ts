@@ -21,7 +21,7 @@ import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../m
 import { oncePer } from '../../model/once-per.ts';
 import { whereRunsAre } from './live-runs.ts';
 
-/** Upstream steps and the statuses that are waited for; conditions are `whenChanged`'s. */
+/** Upstream steps and their required statuses; `whenChanged` handles conditions. */
 const runAfterChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap((step) => {
@@ -46,7 +46,7 @@ function changed({ stepKey, path, before, after }: StepChange, live: string | un
   });
 }
 
-/** The order of statuses means nothing, but a change of it still counts as a difference. */
+/** The order of statuses has no effect, but a new order still counts as a difference. */
 function reordered({ stepKey, path, renamed, after }: StepChange): Finding[] {
   const isAsWritten = Object.entries(renamed.runAfter).every(([key, { statuses }]) =>
     isSame(jsonOf(statuses), jsonOf(after.runAfter[key]?.statuses ?? [])),
@@ -68,7 +68,7 @@ function edgesOf({ runAfter }: StepDefinition): Readonly<Record<string, Json>> {
   return Object.fromEntries(Object.entries(runAfter).map(([key, { statuses }]) => [key, [...statuses].sort()]));
 }
 
-/** Conditions of edges that both revisions have. */
+/** Conditions of edges in both revisions. */
 const whenChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept.flatMap(({ stepKey, path, renamed, after, recordKey }) =>
@@ -94,7 +94,7 @@ const whenChanged: ChangeRule = ({ graphs, live }) =>
     ),
   );
 
-/** The one change of a step that reaches runs in flight: type and inputs belong together, and only the type is pinned. */
+/** The one change that affects a step in flight: type and inputs belong together, and only the type is pinned. */
 const typeChanged: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap(({ kept }) =>
     kept
@@ -127,14 +127,14 @@ function inFlight({ stepKey, before, after }: StepChange): string {
 
 type PinnedField = 'retry' | 'timeoutSeconds' | 'forEach' | 'concurrencyLimit';
 
-/** Of a field that a run takes from its own revision, so that changing it reaches no run in flight. */
+/** For a field that a run takes from its own revision, so that a change affects no run in flight. */
 function pinned(field: PinnedField, rule: string, consequence: string): ChangeRule {
   const isOfLoops = field === 'forEach' || field === 'concurrencyLimit';
   return ({ graphs, live }) =>
     graphs.flatMap(({ kept }) =>
       kept
         .filter(({ renamed, after }) => !isSame(jsonOf(renamed[field]), jsonOf(after[field])))
-        // Of a step that is a loop on one side only, the fields of loops are a part of its type.
+        // If the step is a loop on one side only, the fields of loops are part of its type.
         .filter(({ before, after }) => before.type === after.type || !isOfLoops)
         .map(({ stepKey, path, before, after, recordKey }) =>
           findingAt([...path, field], {
@@ -150,7 +150,7 @@ function pinned(field: PinnedField, rule: string, consequence: string): ChangeRu
     );
 }
 
-/** How many steps of a flow, or of a type in it, run at once: read from the newest revision whenever a step is claimed. */
+/** How many steps of a flow, or of one type in it, run at once: read from the newest revision for each claim. */
 export function stepSlotsChanged(of: string): Pick<Finding, 'rule' | 'message' | 'consequence'> {
   return {
     rule: 'step-slots-changed',
@@ -170,7 +170,7 @@ const concurrencyChanged: ChangeRule = ({ graphs }) =>
       }),
   );
 
-/** Inputs are the one part of a step that a deploy changes for runs in flight too, on purpose: so a mistake is mended. */
+/** The only part of a step that a deploy also changes for runs in flight, so that mistakes can be corrected. */
 const stepInputsChanged: ChangeRule = ({ graphs, live, before: { pinInputs: isPinned } }) =>
   graphs.flatMap((graph) =>
     graph.kept
@@ -183,7 +183,7 @@ const stepInputsChanged: ChangeRule = ({ graphs, live, before: { pinInputs: isPi
 
 interface InputsLive {
   readonly live: string | undefined;
-  /** Runs in flight that take the new inputs. */
+  /** Number of runs in flight that take the new inputs. */
   readonly affected: number;
 }
 
@@ -214,10 +214,7 @@ function findingsOf({ stepKey, path, before, after }: StepChange, { live, affect
   });
 }
 
-/**
- * The flow that a step runs is pinned, but the body that it passes is not: if both change, they fit together only in
- * new runs.
- */
+/** The flow that a step runs is pinned, but the body for it is not: if both change, they match only in new runs. */
 function subFlowChanged(
   { stepKey, path, before, after }: Pick<StepChange, 'stepKey' | 'path' | 'before' | 'after'>,
   { at, live, ...values }: Pick<Finding, 'before' | 'after' | 'live'> & { readonly at: JsonPath },
@@ -246,8 +243,8 @@ function isText(value: Json | undefined): boolean {
 }
 
 /**
- * New inputs that read a step which the wiring of runs in flight does not run before this one. Inputs are not pinned and
- * wiring is: the two fit together only in runs that start after the deploy.
+ * New inputs that read a step which need not have ended by then in runs in flight. Inputs are not pinned and wiring is:
+ * the two match only in runs that start after the deploy.
  */
 const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
   graphs.flatMap((graph) =>
@@ -274,14 +271,14 @@ const inputsReadUnknownStep: ChangeRule = ({ graphs, live }) =>
 
 const endedBefore = oncePer(({ before }: GraphChange) => createRunsAfter(before));
 
-/** Empty where the inputs are the same. */
+/** Empty if the inputs are the same. */
 function unknownStepsRead(graph: GraphChange, { stepKey, before, after }: StepChange): string[] {
   if (isSame(jsonOf(before.inputs), jsonOf(after.inputs))) return [];
   const ended = endedBefore(graph);
   const names = stepsReadIn(after.inputs).filter(
     (key) => ownStep(graph.after, key) !== undefined && !ended(stepKey, key),
   );
-  // What was read before, and was not waited for then either, has not changed.
+  // Not new: steps that the former inputs read without waiting for them.
   const already = new Set(stepsReadIn(before.inputs));
   return [...new Set(names)].filter((key) => !already.has(key));
 }
@@ -291,7 +288,7 @@ function stepsReadIn(inputs: Json): string[] {
   return namesIn(() => compileTemplate(inputs).references);
 }
 
-/** The same for all of a step: inputs, items, conditions and children. */
+/** Keys of the steps that any part of a step reads: inputs, items, conditions and children. */
 export function stepsReadBy({ inputs, forEach, runAfter, steps }: StepDefinition): string[] {
   const conditions = Object.values(runAfter).flatMap(({ when }) =>
     when === undefined ? [] : namesIn(() => compileCondition(when).references),
@@ -304,7 +301,7 @@ function namesIn(read: () => readonly Reference[]): string[] {
   try {
     return read().flatMap(({ root, path: [, key] }) => (root === 'steps' && typeof key === 'string' ? [key] : []));
   } catch (error) {
-    // A deployed manifest compiled when it was loaded; what no longer compiles reads nothing.
+    // A deployed manifest compiled when it was loaded; an expression that no longer compiles reads nothing.
     if (error instanceof TemplateError || error instanceof ExpressionError) return [];
     throw error;
   }
@@ -312,7 +309,7 @@ function namesIn(read: () => readonly Reference[]): string[] {
 
 const EDGE_RULES: { readonly [Field in keyof Edge]-?: ChangeRule } = { statuses: runAfterChanged, when: whenChanged };
 
-/** Every field of a step that both revisions have. */
+/** Rules for every field of a step in both revisions. */
 const FIELD_RULES: { readonly [Field in keyof StepDefinition]-?: readonly ChangeRule[] } = {
   runAfter: Object.values(EDGE_RULES),
   type: [typeChanged],
@@ -331,7 +328,7 @@ const FIELD_RULES: { readonly [Field in keyof StepDefinition]-?: readonly Change
     pinned('concurrencyLimit', 'concurrency-changed', 'runs as many iterations at once as that revision says.'),
   ],
   concurrency: [concurrencyChanged],
-  // The children of a loop are a graph, which all rules look at.
+  // The children of a loop are a graph, which all rules check.
   steps: [],
 };
 

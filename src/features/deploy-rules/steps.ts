@@ -20,7 +20,7 @@ import { isGuarded, isIdle } from '../../model/retired.ts';
 import { whereRunsAre } from './live-runs.ts';
 import { stepsReadBy } from './step-fields.ts';
 
-/** A new step that steps of old wait for is inserted; any other is only added. */
+/** A new step is inserted if existing steps wait for it; otherwise it is added. */
 const stepAdded: ChangeRule = (change) =>
   change.graphs.flatMap((graph) => addedKeys(graph).map((key) => judgeAdded(change, graph, key)));
 
@@ -65,10 +65,10 @@ function judgeAdded({ live }: Change, graph: GraphChange, key: string): Finding 
   });
 }
 
-/** More steps that wait for an inserted one are not told apart. */
+/** The most waiting steps that are listed for an inserted step. */
 const MAX_WAITING = 20;
 
-/** Steps of both revisions that cannot start before the new one has ended, whatever new steps stand between; the first of many. */
+/** Steps of both revisions that wait for the new one, directly or through other new steps; the first of many. */
 const oldStepsBehind = (graph: GraphChange, newKey: string): readonly string[] => stepsBehind(graph).get(newKey) ?? [];
 
 const stepsBehind = oncePer(({ after, before, renames }: GraphChange): ReadonlyMap<string, readonly string[]> => {
@@ -89,7 +89,7 @@ const oldKeys = oncePer(
   ({ renames }: GraphChange) => new Map([...renames].map(([oldKey, newKey]) => [newKey, oldKey])),
 );
 
-/** Keys of steps that only one side has, renamed ones left out. */
+/** Keys of steps that only one side has, without renamed ones. */
 function removedKeys({ before, after, renames }: GraphChange): string[] {
   return Object.keys(before).filter((key) => ownStep(after, key) === undefined && !renames.has(key));
 }
@@ -99,7 +99,7 @@ function addedKeys({ before, after, renames }: GraphChange): string[] {
   return Object.keys(after).filter((key) => ownStep(before, key) === undefined && !renamed.has(key));
 }
 
-/** A step that no run has a record of may go; one with history has to stay readable. */
+/** A step without a record in any run can be removed; one with history has to stay readable. */
 const stepRemoved: ChangeRule = (change) =>
   change.graphs.flatMap((graph) => removedKeys(graph).map((key) => judgeRemoved(change, graph, key)));
 
@@ -186,8 +186,8 @@ export const stepRules: readonly ChangeRule[] = [stepRemoved, stepRenamed, stepA
 
 /**
  * Keeps the key of a removed or renamed step, so that runs end as they would without it. A step with upstream steps
- * gets conditions that are false. An entry step, or a step whose skipping would end runs as Skipped, does nothing
- * instead. Also keeps the steps that it ran after, if those were removed too.
+ * gets false conditions. An entry step, or a step whose skipping would end runs as Skipped, does nothing instead. Also
+ * keeps the steps that it ran after, if those were removed too.
  */
 function removedStepRecipe(
   { live, settings }: Pick<Change, 'live' | 'settings'>,
@@ -239,18 +239,18 @@ function loopOutput({ before, loopKey }: GraphChange, oldKey: string): string[] 
 function whenToRemove({ loopKey }: GraphChange, oldKey: string, removableFrom: string | undefined): string {
   if (removableFrom === undefined) return `Remove \`${oldKey}\` when no stored run has a record of it.`;
   const when = `Remove \`${oldKey}\` when the runs that ran it have expired, not before ${removableFrom}`;
-  // History is known by top-level step: the loop around has some as long as it runs at all.
+  // History is known only for top-level steps: a loop has some from its first run on.
   return loopKey === null
     ? `${when}.`
     : `${when}; of a step in a loop that cannot be checked, so allow it with --allow breaking.`;
 }
 
-/** A recipe with more steps is not read, and of a removed chain each step would have all that it ran after. */
+/** Nobody reads a longer recipe, and each step of a removed chain would carry all steps that it ran after. */
 const MAX_KEPT = 50;
 
 const echoesOf = oncePer(findEchoes);
 
-/** The step and, transitively, what it ran after or reads and the new manifest lacks; undefined where these are too many. */
+/** The step and all removed steps that it ran after or reads, transitively; undefined if there are too many. */
 function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefinition> | undefined {
   const retiredStep = retiredStepsOf(graph);
   const kept: Record<string, StepDefinition> = {};
@@ -267,11 +267,11 @@ function keptSteps(graph: GraphChange, oldKey: string): Record<string, StepDefin
 
 interface RetiredStep {
   readonly step: StepDefinition;
-  /** What it ran after or reads, and the new manifest lacks. */
+  /** Removed steps that it ran after or reads. */
   readonly needed: readonly string[];
 }
 
-/** By key. Of a removed chain each step is asked for by up to fifty others, so it is retired once. */
+/** By key. In a removed chain, up to fifty others ask for each step, so it is retired only once. */
 const retiredStepsOf = oncePer((graph: GraphChange) => {
   const echoes = echoesOf(graph);
   const known = new Map<string, RetiredStep>();
@@ -288,18 +288,18 @@ const retiredStepsOf = oncePer((graph: GraphChange) => {
 });
 
 /**
- * The steps that may not be skipped, each with the step whose end it repeats. A run is Skipped when all its leaves are: a
- * guarded step behind a leaf would take its place, and every run would end as Skipped.
+ * The steps that must not be skipped, each with the step whose end it repeats. A run is Skipped when all its leaves
+ * are: a guarded step after a leaf would become the leaf, and every run would end as Skipped.
  */
 function findEchoes({ before, after }: GraphChange): ReadonlyMap<string, string> {
   const echoes = new Map<string, string>();
   const isLeaf = (key: string) => ownStep(after, key) !== undefined && downstreamKeys(after, key).length === 0;
-  // Of a graph that has no steps left the retired entry steps are all that a run can succeed by.
+  // If the graph has no steps left, a run can succeed only by the retired entry steps.
   const isEmpty = Object.keys(after).length === 0;
   const isLastEntry = (key: string) => isEmpty && Object.keys(ownStep(before, key)?.runAfter ?? {}).length === 0;
   const gone = Object.entries(before).filter(([key]) => ownStep(after, key) === undefined);
   const isGone = new Set(gone.map(([key]) => key));
-  // The list grows while it is walked: behind a step that may not be skipped another may not be either.
+  // The list grows during the loop: a step after one that must not be skipped must not be skipped either.
   const waiting = [...isGone];
   for (const key of waiting) {
     if (echoes.has(key)) continue;
@@ -312,10 +312,10 @@ function findEchoes({ before, after }: GraphChange): ReadonlyMap<string, string>
   return echoes;
 }
 
-/** Guarded by conditions, unless it is an entry step or repeats how another ended. */
+/** Guards the step by conditions, unless it is an entry step or repeats another's end. */
 function retire(step: StepDefinition, repeated: string | undefined): StepDefinition {
   const isEntry = Object.keys(step.runAfter).length === 0;
-  // One edge and no condition: it succeeds where the other did, and handles no failure.
+  // One edge without a condition: the step succeeds if the other did, and handles no failure.
   if (repeated !== undefined) {
     return { type: 'NoOp', inputs: idleInputs(step), runAfter: { [repeated]: { statuses: ['Succeeded'] } } };
   }
@@ -324,15 +324,15 @@ function retire(step: StepDefinition, repeated: string | undefined): StepDefinit
     return [key, { statuses, when: 'false' }];
   });
   const runAfter = Object.fromEntries(guarded);
-  // A merge patch takes null for a removal: what holds one cannot be written in it.
+  // A merge patch reads null as a removal, so it cannot contain steps with a null.
   if (hasNull(jsonOf(step))) return { type: 'NoOp', inputs: {}, runAfter };
-  // Type and inputs stay: runs in flight go on to read the inputs.
+  // Type and inputs stay: runs in flight still read the inputs.
   return { ...step, runAfter };
 }
 
 /**
- * Removes placeholders: the step now runs where it did not before, and a placeholder that cannot be resolved would fail
- * the run.
+ * Without placeholders: the step now runs in cases where it did not, and an unresolvable placeholder would fail the
+ * run.
  */
 function idleInputs(step: StepDefinition): JsonObject {
   let isRendered = false;
@@ -343,7 +343,7 @@ function idleInputs(step: StepDefinition): JsonObject {
   return marked(step, isRendered || hasNull(jsonOf(step)) ? {} : step.inputs);
 }
 
-/** A step that was a NoOp all along is known as retired by nothing else. */
+/** Marks a step that always was a NoOp: nothing else shows that it is retired. */
 function marked({ type }: StepDefinition, inputs: JsonObject): JsonObject {
   return type === 'NoOp' ? { ...inputs, retired: true } : inputs;
 }
@@ -358,7 +358,7 @@ function alsoKept(kept: Graph, oldKey: string): string[] {
   return [`The patch keeps ${others.map((key) => `\`${key}\``).join(', ')} too: the step runs after it, or reads it.`];
 }
 
-/** A secret that was written out is in no snapshot, and so in no patch. */
+/** A secret written out in the manifest is in no snapshot, and so in no patch. */
 function secretsToRestore(kept: Graph): string[] {
   const hasMask = (inputs: Json) => {
     let isFound = false;

@@ -125,7 +125,7 @@ function newTriggers(change: Change): [string, Trigger][] {
   return Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key) && !renamed.has(key));
 }
 
-/** A new trigger is safe for runs, but the reader must see what it lets in. */
+/** A new trigger is safe for runs, but the reader must see which deliveries it lets in. */
 function gatesOf(trigger: Trigger): string {
   if (trigger.type !== 'webhook') return '';
   const { webhookSignatureScheme: scheme, webhookEnforcementMode: mode } = trigger.inputs;
@@ -158,7 +158,7 @@ const triggerTypeChanged: ChangeRule = (change) =>
       }),
     );
 
-/** Deliveries to the id of the flow go to its first webhook trigger, so that the order of triggers says who judges them. */
+/** The first webhook trigger gets deliveries to the id of the flow: the order of triggers decides who judges them. */
 const firstWebhookChanged: ChangeRule = (change) => {
   const before = firstWebhook(change.before);
   const after = firstWebhook(change.after);
@@ -204,7 +204,7 @@ const slugChanged: ChangeRule = (change) =>
     ];
   });
 
-/** Inputs of manual triggers, which nothing but people read. */
+/** Inputs of manual triggers, which only people read. */
 const triggerInputsChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) => {
     if (before.type !== 'manual' || after.type !== 'manual') return [];
@@ -238,7 +238,7 @@ const searchKeysChanged: ChangeRule = (change) =>
     ];
   });
 
-/** What webhook triggers have beside their inputs, as features say it. */
+/** Objects of webhook triggers besides their inputs; their features give the rules. */
 const objectsChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) =>
     Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
