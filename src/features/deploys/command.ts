@@ -16,7 +16,7 @@ interface Reloaded {
   readonly warnings: readonly string[];
 }
 
-/** Has a service read its folder again, or say what that would do; with the status 400 the answer has only a message. */
+/** Makes a service read its folder again, or plan that; an answer with the status 400 has only a message. */
 export async function askReload(
   client: ServiceClient,
   { allow = [], isPlan }: { readonly allow?: readonly Override[]; readonly isPlan: boolean },

@@ -63,7 +63,7 @@ const deployedSchema = deployOutcomeSchema
   .extend({ warnings: z.array(z.string()).describe('Warnings about the manifest, as `sluice check` prints them.') })
   .meta({ id: 'Deployed' });
 
-/** What deploying a flow answers. */
+/** Answers of a deploy. */
 export interface DeployAnswers {
   readonly Deployed: z.output<typeof deployedSchema>;
 }
@@ -143,7 +143,7 @@ const query = z.strictObject({
   reason: WHY.reason.meta({ description: 'Why it is deployed; kept with the revision and in the activity.' }),
 });
 
-/** The fields that tell a manifest from other JSON. */
+/** The fields that distinguish a manifest from other JSON. */
 export const manifestShape = z.looseObject({
   id: field.id().describe('The id in the URL.'),
   name: z.string().optional(),
@@ -154,7 +154,7 @@ export const manifestShape = z.looseObject({
   steps: z.record(z.string(), z.unknown()).optional().describe('As `sluice schema` describes them, like triggers.'),
 });
 
-/** A flow with an id of its own, so that the command in the documentation changes no deployed flow. */
+/** A flow with a separate id, so that the command in the documentation changes no deployed flow. */
 export const EXAMPLE_MANIFEST = {
   id: 'c3f1b7d2-5a48-4e0b-8d6c-2b9f14e07a35',
   name: 'Hello',
@@ -168,7 +168,7 @@ const DEPLOY: RouteAccess = {
   isPlan: ({ query: given }) => (given as z.output<typeof query>).dryRun,
 };
 
-/** Who deploys, and why. */
+/** The person who deploys, and the reason. */
 function deployedBy(request: FastifyRequest) {
   return { actor: actorOf(request).name, reason: reasonOf(request) };
 }
@@ -214,7 +214,7 @@ const deployRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** Goes back to an earlier revision. Naming its number shows that this is intended. */
+/** Goes back to an earlier revision. The number in the path shows that this is intended. */
 const restoreRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/flows/:id/revisions/:revision/restore',
@@ -255,7 +255,7 @@ const restoreRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** Takes a flow out of service. What is stored of it stays, and a deploy brings it back. */
+/** Takes a flow out of service. Its stored data stays, and a deploy brings it back. */
 const deleteRoute: ApiRoutes = (app, { deployment, store }) => {
   app.delete(
     '/flows/api/flows/:id',
@@ -388,7 +388,7 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
   );
 };
 
-/** Nothing is deployed if a manifest has an error. */
+/** The answer to a manifest with errors: nothing is deployed. */
 export function refuse(reply: FastifyReply, issues: readonly ManifestIssue[]) {
   const errors = issues.filter(({ severity }) => severity === 'error');
   return reply.code(400).send({
@@ -415,7 +415,7 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
   return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }
 
-/** What a reload takes up of the kernel's; and the address, which it does not read again. */
+/** Kernel settings to leave out of the warning: a reload applies them, except the address, which it does not read. */
 const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>(['host', ...CREDENTIAL_SETTINGS]);
 
 export const deploys = servicePart({
