@@ -4,5 +4,5 @@ export const doctorAttention = {
   database_large: 'info',
 } as const;
 
-/** A log that is longer is not copied into the file: something reads for long, or the service was killed. */
+/** A longer log is not being copied into the file: a program reads for long, or the service was killed. */
 export const LONG_LOG_BYTES = 268_435_456;

@@ -14,7 +14,7 @@ import type { DueKind, Examination, ExaminedContents } from '../../store/store.t
 import { print } from '../../telemetry/terminal.ts';
 import { LONG_LOG_BYTES } from './attention.ts';
 
-/** What was looked at, and whether somebody should look closer. */
+/** The result of one check, and whether somebody should look closer. */
 interface Check {
   readonly check: string;
   readonly status: 'ok' | 'warning' | 'error';
@@ -64,7 +64,7 @@ async function doctor({ quick, json }: DoctorOptions): Promise<void> {
 
 const lineOf = ({ status, check, message }: Check) => `${status.padEnd(7)}  ${check.padEnd(15)}  ${message}`;
 
-/** As the service would delete them. */
+/** The limits by which the service would delete rows. */
 function deletedBefore(settings: Settings, now: number): Record<DueKind, number> {
   return {
     nonces: now,
@@ -124,9 +124,9 @@ function schemaChecks(schema: Examination['schema'], version: number): Check[] {
     : [{ check: 'schema', status: 'ok', message: `version ${version}, that of this release${compared}` }];
 }
 
-/** Held for longer, a delivery is forgotten rather than waited for. */
+/** A delivery held for longer is probably forgotten, not waited for. */
 const LONG_HELD_DAYS = 7;
-/** Purge is never later than that while a service runs. */
+/** While a service runs, it deletes expired rows within this time. */
 const LATE_PURGE_MS = 120_000;
 
 function contentChecks(contents: ExaminedContents, now: number): Check[] {
@@ -163,11 +163,11 @@ function contentChecks(contents: ExaminedContents, now: number): Check[] {
   ];
 }
 
-/** Below this a commit may fail any time; below the other it will. */
+/** Below this, a commit can fail at any time; below the other, it will. */
 const LITTLE_ROOM_BYTES = 1024 ** 3;
 const NO_ROOM_BYTES = 64 * 1024 ** 2;
 
-/** Of a server PostgreSQL does not say it. */
+/** Only for SQLite: PostgreSQL does not report the disk of its server. */
 async function diskChecks(database: DatabaseTarget): Promise<Check[]> {
   if (database.kind === 'postgres') return [];
   const { bavail, bsize } = await statfs(dirname(database.path));

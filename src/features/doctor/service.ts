@@ -4,13 +4,13 @@ import { doctorAttention, LONG_LOG_BYTES } from './attention.ts';
 
 const GIB = 1_073_741_824;
 
-/** Below this a flood of deliveries or a long backup fills the disk before anybody comes. */
+/** Below this, a flood of deliveries or a long backup fills the disk before anybody can react. */
 const LOW_DISK_BYTES = GIB;
 
 /** A database of a million runs with small bodies takes 2 to 3 GiB. */
 const LARGE_DATABASE_BYTES = 20 * GIB;
 
-/** What is told of the disk is what can be asked: PostgreSQL does not tell how much of its disk is free. */
+/** Only what the database reports: PostgreSQL does not say how much of its disk is free. */
 function storageItems({ storage: { fileBytes, walBytes, freeBytes } }: Situation) {
   const taken = fileBytes + (walBytes ?? 0);
   const link = '/metrics';
@@ -22,7 +22,7 @@ function storageItems({ storage: { fileBytes, walBytes, freeBytes } }: Situation
     const message = `The disk of the database has ${inGib(freeBytes)} left and the database takes ${inGib(taken)}: a backup next to it does not fit`;
     items.push({ kind: 'disk_low', severity: 'warning', message, link });
   }
-  // The service cuts it at 64 MiB, unless a reader needs what is behind.
+  // The service truncates it at 64 MiB, unless a reader needs the rest.
   if ((walBytes ?? 0) > LONG_LOG_BYTES) {
     const message = `The write-ahead log of the database takes ${inGib(walBytes ?? 0)} and cannot be cut: a program outside of Sluice, such as a backup or a shell of sqlite3, has had a read open for long. End that program`;
     items.push({ kind: 'log_held_back', message, link });
