@@ -10,14 +10,14 @@ import type { pathSchema } from './service.ts';
 
 type Path = z.output<typeof pathSchema>;
 
-/** Who needs a path of a delivery. */
+/** Which runs need a path of a delivery. */
 const USES: Readonly<Record<Path['use'], string>> = {
   required: 'by every run',
   conditional: 'by some runs',
   optional: 'if present',
 };
 
-/** What the flow reads of its deliveries, trigger by trigger, and whether they have it. */
+/** The paths that a flow reads from its deliveries, by trigger, and whether deliveries have them. */
 function PayloadPanels({ flowId }: { flowId: string }) {
   const paths = useResource<readonly Path[]>(`/flows/${flowId}/paths`);
   return (

@@ -1,50 +1,50 @@
 import type { PathDrift, PathType, PathUse } from '../../model/payload.ts';
 import type { PathCount } from './store.ts';
 
-/** What deliveries had at one path, of one event: the counts of one hour and type. */
+/** Counts of deliveries of one event at one path, by hour and type. */
 type CountedRow = Pick<PathCount, 'hour' | 'type' | 'count' | 'firstId' | 'lastId'>;
 
-/** The same, with the number of runs that failed because of it. */
+/** A count with the number of runs that failed because of the path. */
 interface PathRow extends Omit<CountedRow, 'type'> {
   readonly type: PathType;
   readonly failed: number;
 }
 
-/** A drift, and the last delivery before it that was as usual. */
+/** A drift, and the last usual delivery before it. */
 export type FoundDrift = Omit<PathDrift, 'event' | 'path' | 'firstAt'> & { readonly lastUsualId: string };
 
-/** This many earlier deliveries establish what is usual. */
+/** Number of earlier deliveries that establish what is usual. */
 const ENOUGH = 20;
-/** Of a trigger that gets few, fewer do, if they came over a week. */
+/** Enough for a trigger with few deliveries, if they came over a week. */
 const ENOUGH_IN_A_WEEK = 5;
 const WEEK_HOURS = 7 * 24;
-/** Of them, so many were alike: an exception in a hundred does not make a path optional. */
+/** Part of them that must be alike: an exception in a hundred does not make a path optional. */
 const ALIKE = 0.99;
 /**
- * This many must differ if each of their runs would fail because of it, or if the type changed: a single one may be a test.
- * One whose run did fail is enough while none that is as usual has come since.
+ * Number that must differ if each of their runs would fail because of it, or if the type changed: a single one may be a
+ * test. One is enough if its run did fail and no usual delivery has come since.
  */
 const SOME = 3;
 /**
- * So many over a day, and no usual one among them, where it may be right: a path that is read under a condition is absent
- * of other kinds of deliveries, and null may mean that there is nothing. Deliveries of one kind come together, and some
- * kinds at night.
+ * Number that must differ over a day, without a usual one, if the difference can be right: other kinds of deliveries
+ * lack a path that is read under a condition, and null can mean that there is nothing. Deliveries of one kind come
+ * together, and some kinds come at night.
  */
 const MANY = 20;
 const DAY_HOURS = 24;
 
 /**
- * Finds out whether deliveries no longer have what they had. Reports late rather than wrongly: it says nothing about a
- * path that varied before or has few samples. The drift ends with the first usual delivery after a complete break, and
- * with three after a partial one, and where runs failed because the path was missing, not before the next hour. Such a run
- * says more than any number of deliveries that lack it.
+ * Finds out whether deliveries lack what they used to have. Reports late rather than wrongly: it ignores paths that
+ * varied before or have few samples. A drift ends with the first usual delivery after a complete break, and with three
+ * after a partial one; if runs failed for lack of the path, not before the next hour. Such a run is better evidence
+ * than any number of deliveries without the path.
  */
 export function findDrift(counted: readonly CountedRow[], use: PathUse): FoundDrift | undefined {
   const rows = counted.map(
     (row): PathRow =>
       row.type === 'failed' ? { ...row, type: 'absent', failed: row.count } : { ...row, type: row.type, failed: 0 },
   );
-  // Next to every path, in next to every minute.
+  // Most paths in most minutes.
   if (rows.every(({ type }) => type === rows[0]?.type)) return undefined;
   const [first, ...others] = spellsOf(rows);
   let before = first;
@@ -61,8 +61,8 @@ export function findDrift(counted: readonly CountedRow[], use: PathUse): FoundDr
 }
 
 /**
- * Runs of the last hour with deliveries that failed for lack of the path, although others had it by then: within an hour it
- * cannot be told for good that all are as usual again.
+ * Runs of the last hour that failed for lack of the path, although other deliveries had it by then: within an hour, we
+ * cannot be sure that all deliveries are as usual again.
  */
 function recentFailures(rows: readonly PathRow[]): FoundDrift | undefined {
   const lastHour = Math.max(...rows.map(({ hour }) => hour));
@@ -79,7 +79,7 @@ function recentFailures(rows: readonly PathRow[]): FoundDrift | undefined {
   return { was, now: 'absent', firstId, before: countOf(known, was), differing: failed, failed, lastUsualId };
 }
 
-/** Deliveries in a row; how often each type was among them. */
+/** Consecutive deliveries, with the count of each type. */
 interface Spell {
   readonly firstHour: number;
   readonly lastHour: number;
@@ -90,7 +90,7 @@ interface Spell {
 
 type TypeRow = Pick<PathRow, 'count' | 'failed' | 'firstId' | 'lastId'>;
 
-/** In order of arrival: what ids tell apart is apart, even within an hour; what is alike is one, however many hours. */
+/** In order of arrival: separates deliveries whose ids do not overlap, even within an hour; joins those of one type. */
 function spellsOf(rows: readonly PathRow[]): Spell[] {
   const spells: Spell[] = [];
   for (const row of rows.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1))) {
@@ -135,7 +135,7 @@ const countOf = ({ types }: Spell, type: PathType): number => types.get(type)?.c
 
 const isPure = (spell: Spell, type: PathType): boolean => countOf(spell, type) === spell.total;
 
-/** What next to all had; undefined where they varied, had nothing, or are too few to tell. */
+/** The type in nearly all deliveries; undefined if types varied, nothing was there, or deliveries are too few. */
 function usualType(before: Spell): PathType | undefined {
   const isLong = before.lastHour - before.firstHour >= WEEK_HOURS;
   if (before.total < (isLong ? ENOUGH_IN_A_WEEK : ENOUGH)) return undefined;

@@ -4,13 +4,13 @@ import { BINDING_MACROS, childrenOf, constantKey, nameOf } from '../../expressio
 import type { OpenPath } from '../../expressions/json-path.ts';
 import { PATH_USES, type PathType, type PathUse } from '../../model/payload.ts';
 
-/** A path that an expression reads, from a root as the expression names it. */
+/** A path that an expression reads, starting at a root that the expression names. */
 export interface PathRead {
   readonly path: OpenPath;
   readonly use: PathUse;
 }
 
-/** What an expression reads, and the path that its value comes from where it is nothing but a path. */
+/** The paths that an expression reads, and the path of its value if the expression is only a path. */
 interface PathsRead {
   readonly reads: readonly PathRead[];
   readonly value: PathRead | undefined;
@@ -19,8 +19,8 @@ interface PathsRead {
 const ROOTS = new Set(['trigger', 'loop', 'body', 'headers']);
 
 /**
- * Finds the paths that an expression reads, those in the items of lists included: `body.items[].sku` of
- * `body.items.all(i, i.sku != "")`. A computed index means every item.
+ * Finds the paths that an expression reads, including paths in list items: `body.items[].sku` in `body.items.all(i,
+ * i.sku != "")`. A computed index means every item.
  *
  * Paths behind `?`, `&&`, `||`, `all` or `exists` are read for some values only, so they are conditional. A path tested
  * with `has()` or `in` is optional, and so are all paths below it in this expression.
@@ -37,17 +37,17 @@ export function pathsRead({ ast, source }: Pick<CompiledExpression, 'ast' | 'sou
 
 const optional = ({ path }: PathRead): PathRead => ({ path, use: 'optional' });
 
-/** Whether a path is another one, or below it. */
+/** Whether a path equals another one, or is below it. */
 export function isWithin(path: OpenPath, other: OpenPath): boolean {
   return other.length <= path.length && other.every((key, index) => key === path[index]);
 }
 
-/** The one by which less depends on the path. */
+/** The use by which less depends on the path. */
 function weaker(one: PathUse, other: PathUse): PathUse {
   return PATH_USES.indexOf(one) < PATH_USES.indexOf(other) ? other : one;
 }
 
-/** Where an expression is read: how much depends on it, and what the variables of macros stand for. */
+/** The context of an expression: how much depends on it, and the paths of macro variables. */
 interface Surroundings {
   readonly use: PathUse;
   readonly variables: ReadonlyMap<string, PathRead | undefined>;
@@ -61,7 +61,7 @@ class Reader {
     this.#source = source;
   }
 
-  /** Notes what a node reads; yields the path where it is one. */
+  /** Records the paths that a node reads; returns the path if the node is one. */
   read(node: ASTNode, around: Surroundings): PathRead | undefined {
     const place = this.#placeOf(node, around);
     if (place === undefined) this.#readParts(node, around);
@@ -88,20 +88,20 @@ class Reader {
     else for (const child of childrenOf(node)) this.read(child, around);
   }
 
-  /** `has(a.b)` and `"b" in a` fail where there is no `a`. */
+  /** `has(a.b)` and `"b" in a` fail without `a`. */
   #ask(place: PathRead | undefined): void {
     if (place === undefined) return;
     this.reads.push({ path: place.path.slice(0, -1), use: place.use }, optional(place));
   }
 
-  /** Yields the path of the list that it loops over. */
+  /** Returns the path of the list that it loops over. */
   #readMacro(node: ASTNode & { op: 'rcall' }, around: Surroundings): PathRead | undefined {
     const [macro, receiver, [variable, ...parts]] = node.args;
     const isBind = macro === 'bind';
     const list = isBind ? undefined : this.read(receiver, around);
     const bound = isBind && parts[0] !== undefined ? this.read(parts[0], around) : list && below(list, null);
     const name = variable === undefined ? '' : nameOf(variable, this.#source);
-    // These stop at the first item that decides.
+    // `all` and `exists` stop at the first item that decides.
     const isEach = macro !== 'all' && macro !== 'exists';
     const within = {
       use: isEach ? around.use : weaker(around.use, 'conditional'),
@@ -132,7 +132,7 @@ class Reader {
     }
     if (node.op !== 'rcall' || node.args[0] !== 'filter') return undefined;
     const list = this.#readMacro(node, around);
-    // Of some items only, so that what is read of them is not read of all.
+    // Only some items: reading a part of them does not read it in all items.
     return list && { path: list.path, use: weaker(list.use, 'conditional') };
   }
 }
@@ -141,12 +141,11 @@ function below({ path, use }: PathRead, key: string | number | null): PathRead {
   return { path: [...path, key], use };
 }
 
-/** Values that are looked at for one path: a list of lists has as many as the sender likes. */
+/** Values to check for one path: a sender can nest lists with any number of items. */
 const MOST_VALUES = 1000;
 
 /**
- * What a value has at a path. Undefined where the value does not tell: the path leads into the items of a list, and there
- * are none.
+ * The type of a value at a path. Undefined if the value cannot show it: the path leads into the items of an empty list.
  */
 export function typeAt(value: unknown, path: OpenPath): PathType | undefined {
   let left = MOST_VALUES;

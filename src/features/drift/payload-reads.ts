@@ -17,27 +17,27 @@ export interface PayloadRead {
   readonly at: string;
 }
 
-/** Paths of one flow that are told apart: each is counted by the hour. */
+/** Watched paths of one flow: each is counted by the hour. */
 const MOST_PATHS = 64;
-/** A longer path is not watched: it is a key of rows. */
+/** A longer path is not watched, because it is part of a row's key. */
 const MOST_CHARACTERS = 200;
 
 const known = new WeakMap<DeployedFlow['prepared'], readonly PayloadRead[]>();
 
-/** What the steps of a flow read of the body and the headers that start its runs. */
+/** The paths of the body and the headers that the steps of a flow read. */
 export function stepReads({ loaded, prepared }: Pick<DeployedFlow, 'loaded' | 'prepared'>): readonly PayloadRead[] {
   const reads = known.get(prepared) ?? joined(readsOfSteps(loaded.manifest.steps, prepared));
   known.set(prepared, reads);
   return reads;
 }
 
-/** What search keys read, besides. */
+/** The paths that search keys read. */
 export function keyReads(keys: Iterable<CompiledExpression>, at: JsonPath): readonly PayloadRead[] {
   const place = formatPath(at);
   return joined([...keys].flatMap((key) => payloadReads(pathsRead(key).reads, undefined, place)));
 }
 
-/** Each path once, with what most depends on it. Only runs that ask for a path first can do without it. */
+/** Each path once, with its strongest use; a conditional read is optional if some read tests the path. */
 export function joined(reads: readonly PayloadRead[]): readonly PayloadRead[] {
   const byText = new Map<string, PayloadRead>();
   const asked = reads.filter(({ use }) => use === 'optional').map(({ path }) => path);
@@ -65,7 +65,7 @@ function readsOfSteps(
 interface GraphPlace {
   readonly at: JsonPath;
   readonly use: PathUse;
-  /** What `loop.item` stands for. */
+  /** The path behind `loop.item`. */
   readonly item: PathRead | undefined;
 }
 
@@ -74,7 +74,7 @@ function readsOfGraph(steps: Readonly<Record<string, PreparedStep>>, place: Grap
   const uses = new Map<string, PathUse>();
   const useOf = (key: string): PathUse => uses.get(key) ?? 'conditional';
   for (const key of inOrder(graph)) {
-    // A step that follows others under a condition, or only when they failed, may not run.
+    // A step that follows others under a condition, or only after they failed, may not run.
     const isSure = Object.entries(graph[key]?.runAfter ?? {}).every(
       ([after, { when, statuses }]) =>
         when === undefined && statuses.includes('Succeeded') && useOf(after) === 'required',
@@ -109,7 +109,7 @@ function readsOfStep(
   return [...reads, ...readsOfGraph(step.steps, children)];
 }
 
-/** A stored revision of an earlier release may hold an expression that no longer compiles: its step fails and says so. */
+/** A revision of an earlier release can hold an expression that no longer compiles: its step fails with that error. */
 function compiledOf<Value>(compile: () => Value): Value | undefined {
   try {
     return compile();
@@ -118,7 +118,7 @@ function compiledOf<Value>(compile: () => Value): Value | undefined {
   }
 }
 
-/** The path of a loop's items, if its list is just a path. */
+/** The path of a loop's items, if its list is a single path. */
 function itemOf(items: ReturnType<NonNullable<PreparedStep['items']>> | undefined, outer: PathRead | undefined) {
   const [only, ...others] = items?.template.expressions ?? [];
   const written = items?.written.forEach;
@@ -143,14 +143,14 @@ function readsOf(
 function payloadReads(reads: readonly PathRead[], item: PathRead | undefined, at: string): PayloadRead[] {
   return reads.flatMap((read) => {
     const found = fromDelivery(read, item);
-    // The body itself is always there, and so are the headers.
+    // The body and the headers themselves are always there.
     if (found === undefined || found.path.length < 2) return [];
     const text = formatPath(found.path);
     return text.length > MOST_CHARACTERS ? [] : [{ text, at, ...found }];
   });
 }
 
-/** The same path from the body or the headers; undefined where it leads elsewhere. */
+/** The same path, starting at the body or the headers; undefined if it leads elsewhere. */
 function fromDelivery({ path, use }: PathRead, item: PathRead | undefined): PathRead | undefined {
   const [root, second] = path;
   if (root === 'body' || root === 'headers') return { path, use };

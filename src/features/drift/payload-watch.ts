@@ -14,10 +14,10 @@ import { pathsRead, typeAt } from './payload-paths.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 import { type DeliverySample, driftStore, type PathCount, type PayloadWatch } from './store.ts';
 
-/** What a trigger's flow reads of its deliveries. */
+/** The paths of its deliveries that a trigger's flow reads. */
 interface TriggerReads {
   readonly reads: readonly PayloadRead[];
-  /** Paths that tell the event: they are judged over all deliveries, for without them there is no event. */
+  /** Paths that define the event: judged over all deliveries, because a delivery without them has no event. */
   readonly eventPaths: ReadonlySet<string>;
 }
 
@@ -38,7 +38,7 @@ function eventPathsOf(event: NonNullable<PreparedTrigger['searchKeys']>['event']
   return event.headers.map((name) => formatPath(['headers', name.toLowerCase()]));
 }
 
-/** What one delivery has at each path; paths that it tells nothing of are left out. Undefined where it cannot be read. */
+/** The type at each path of one delivery, without paths that it says nothing about. Undefined if it cannot be read. */
 function typesIn(
   { headers, body, contentType }: Pick<DeliverySample, 'headers' | 'body' | 'contentType'>,
   paths: readonly { readonly text: string; readonly path: OpenPath }[],
@@ -61,23 +61,23 @@ interface WatchServices {
   readonly logger: Logger;
 }
 
-/** Of a trigger that gets fewer in a minute, every delivery is looked at; of others, some of each event. */
+/** Triggers with fewer deliveries a minute have all of them sampled; others, some of each event. */
 const SAMPLES_A_PASS = 50;
-/** As much as one delivery may have by default; it is parsed again, once. */
+/** The default limit of one delivery, which is parsed a second time here. */
 const BYTES_A_PASS = 1024 * 1024;
-/** Kinds of deliveries that are told apart; a sender that names more has the first ones watched. */
+/** Events that are distinguished; if a sender names more, only the first ones are watched. */
 const MOST_EVENTS = 32;
 /** Twice the week that a trigger with few deliveries needs. */
 const KEPT_HOURS = 14 * 24;
-/** 170 bytes each: some 40 MB in all. Beyond it the oldest hours go first. */
+/** 170 bytes each: some 40 MB in all. Above the limit, the oldest hours are deleted first. */
 const MOST_ROWS = 200_000;
 const ROWS_A_CHUNK = 200;
-/** What another process stamps may be a little ahead of this clock. */
+/** The clocks of other processes can be a little ahead of this one. */
 const AHEAD_MS = MINUTE_MS;
 
 /**
- * Looks at samples of what was accepted, once a minute, after the fact: acceptance knows nothing of it. Of several
- * processes on one store each pass is counted once.
+ * Samples accepted deliveries once a minute, afterwards: acceptance is not involved. If several processes share a
+ * store, each pass is counted once.
  */
 export function createPayloadWatch(services: WatchServices): Sweeper {
   const { store, triggers, clock, logger } = services;
@@ -102,7 +102,7 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   const watch = await store.of(driftStore).readPayloadWatch(own);
   if (reads.length === 0 && watch.drifts.length === 0) return;
   const now = clock.now();
-  // After the clock was set back, those that came before count as seen only up to now.
+  // If the clock was set back, earlier deliveries count as seen only up to now.
   const after = watch.lastId < firstIdAt(now + AHEAD_MS) ? watch.lastId : firstIdAt(now);
   const query = { ...own, after, upTo: firstIdAt(now + AHEAD_MS), limit: SAMPLES_A_PASS, maxBytes: BYTES_A_PASS };
   const { samples, lastId } = await store.of(driftStore).sampleDeliveries(query);
@@ -110,7 +110,7 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   if (samples.length === 0 && watch.drifts.length === 0 && seenTo === watch.lastId) return;
   const found: NewCount[] = [];
   for (const sample of samples.toReversed()) {
-    // A large body takes milliseconds to parse; whatever waits goes first.
+    // A large body takes milliseconds to parse; other work goes first.
     await setImmediate();
     found.push(...countsOf(sample, { reads, eventPaths }));
   }
@@ -125,11 +125,11 @@ async function lookAt(prepared: PreparedTrigger, { store, clock }: WatchServices
   const rows = [...known, ...counts].filter(({ hour }) => hour <= Math.floor((now + AHEAD_MS) / HOUR_MS));
   const drifts = await driftsIn(rows, { reads, watch, firstOf: firstDifferent(prepared, { store, eventPaths }) });
   steadyPaths.set(prepared, typesOfSteady(rows));
-  // Whoever was first has counted them.
+  // Does nothing if another process counted them first.
   await store.of(driftStore).commitPayloadWatch({ ...commit, drifts, counts: summed(counts) });
 }
 
-/** Paths that always had one type: while they have it, nothing can drift, and their counts need not be read. */
+/** Paths that always had one type: while that stays so, nothing drifts, and their counts need not be read. */
 const steadyPaths = new WeakMap<PreparedTrigger, ReadonlyMap<string, CountedType | undefined>>();
 
 function typesOfSteady(rows: readonly NewCount[]): ReadonlyMap<string, CountedType | undefined> {
@@ -145,7 +145,7 @@ function placeOf({ event, path }: Pick<NewCount, 'event' | 'path'>): string {
   return JSON.stringify([event, path]);
 }
 
-/** Without those of an event that is one too many. */
+/** Without counts of events beyond the limit. */
 function ofKnownEvents(counts: readonly NewCount[], known: readonly NewCount[]): NewCount[] {
   const events = new Set(known.flatMap(({ event }) => event ?? []));
   return counts.filter(({ event }) => {
@@ -166,11 +166,11 @@ function countsOf(sample: DeliverySample, { reads, eventPaths }: TriggerReads): 
   });
 }
 
-/** Whether the run of a delivery failed because there was no such path, or nothing around it. */
+/** Whether a delivery's run failed because the path, or a parent of it, was missing. */
 function hasFailedBy(path: string, { failure }: DeliverySample): boolean {
   const [, missing] = /: there is no (.+?)(?: \(at character \d+\))?$/.exec(failure?.message ?? '') ?? [];
   if (missing === undefined) return false;
-  // As `formatPath` writes it; keys that it quotes stay as they are.
+  // In the notation of `formatPath`; keys that it quotes stay as they are.
   const written = missing.replace(/\[["']([\w$-]+)["']\]/g, '.$1').replace(/^trigger\./, '');
   const within = (outer: string, inner: string) =>
     inner === outer || inner.startsWith(`${outer}.`) || inner.startsWith(`${outer}[`);
@@ -179,7 +179,7 @@ function hasFailedBy(path: string, { failure }: DeliverySample): boolean {
   return item !== -1 && within(written.slice('loop.item'.length), path.slice(item + 2));
 }
 
-/** One count for each row of the store; they are in order of arrival. */
+/** One count for each row of the store; given in order of arrival. */
 function summed(counts: readonly NewCount[]): NewCount[] {
   const rows = new Map<string, NewCount>();
   for (const each of counts) {
@@ -198,7 +198,7 @@ interface Judged {
 
 type DriftStart = Pick<PathDrift, 'firstId' | 'firstAt'>;
 
-/** Drifts of one trigger; more than these have one cause. */
+/** Most drifts of one trigger; more have a common cause. */
 const MOST_DRIFTS = 100;
 
 async function driftsIn(rows: readonly NewCount[], { reads, watch, firstOf }: Judged): Promise<PathDrift[]> {
@@ -224,10 +224,10 @@ async function driftsIn(rows: readonly NewCount[], { reads, watch, firstOf }: Ju
   return drifts;
 }
 
-/** Halves the time between two deliveries until so few are left that all of them are looked at. */
+/** Halves the time between two deliveries until few enough are left to check all of them. */
 const MOST_HALVES = 20;
 
-/** Finds the first delivery that differs: of a busy trigger, it may lie between two that were looked at. */
+/** Finds the first delivery that differs: if a trigger is busy, it can lie between two samples. */
 function firstDifferent(
   { trigger }: PreparedTrigger,
   { store, eventPaths }: Pick<WatchServices, 'store'> & Pick<TriggerReads, 'eventPaths'>,
@@ -257,7 +257,7 @@ function firstDifferent(
   };
 }
 
-/** When an id was made: milliseconds. */
+/** The time when an id was made, in milliseconds. */
 export function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }

@@ -9,7 +9,7 @@ import { typeAt } from './payload-paths.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 import { driftStore } from './store.ts';
 
-/** Fewer may all be of another kind, such as the test that a publisher sends first. */
+/** Fewer deliveries may all be of another kind, such as the test that a publisher sends first. */
 const FEWEST = 5;
 const MOST = 100;
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -52,7 +52,7 @@ export const driftPlan: PlanCheck = async (loaded, store) => {
   });
 };
 
-/** The path with its first key that is nowhere replaced by one that is, if all of it is there then. */
+/** The path with its first unknown key replaced by a similar known one, if the whole path exists then. */
 function similarPath({ path }: PayloadRead, payloads: readonly unknown[]): string | undefined {
   const isThere = (each: OpenPath) => payloads.some((payload) => !NOWHERE.has(typeAt(payload, each)));
   const at = path.findIndex((_key, index) => !isThere(path.slice(0, index + 1)));
@@ -67,7 +67,7 @@ function similarPath({ path }: PayloadRead, payloads: readonly unknown[]): strin
 
 const NOWHERE: ReadonlySet<unknown> = new Set(['absent', undefined]);
 
-/** Of a list, those of its first items. */
+/** For a list, the keys of its first items. */
 function keysAt(value: unknown, path: OpenPath): string[] {
   const [key, ...rest] = path;
   if (path.length === 0) return isObject(value) ? Object.keys(value) : [];

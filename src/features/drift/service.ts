@@ -48,7 +48,7 @@ export const pathSchema = z
 
 type Path = z.output<typeof pathSchema>;
 
-/** What a flow reads of its deliveries, and whether they have it. */
+/** The paths that a flow reads from its deliveries, and whether deliveries have them. */
 const pathRoutes: ApiRoutes = (app, services) => {
   const { store, catalog, triggers } = services;
   app.get(
@@ -109,13 +109,13 @@ function driftView({ firstAt, firstId, event: _event, path: _path, ...drift }: P
   return { ...drift, since: isoTime(firstAt), firstDeliveryId: firstId };
 }
 
-/** A trigger whose deliveries have no longer what its flow reads. */
+/** A trigger whose deliveries lack what its flow reads. */
 interface TriggerDrifts {
   readonly prepared: PreparedTrigger;
   readonly drifts: readonly PathDrift[];
 }
 
-/** Those of paths that the flows in force still read. */
+/** Drifts of paths that the flows in force still read. */
 async function listDrifts({
   store,
   triggers,
@@ -143,7 +143,7 @@ const CALLED = {
   mixed: 'of several types',
 } as const satisfies Record<PathType, string>;
 
-/** One item for each trigger: paths that change together have one cause, which the first of them shows. */
+/** One item for each trigger: paths that change together have one cause, which the first one shows. */
 function driftItems(all: readonly TriggerDrifts[]) {
   return all.flatMap(({ prepared: { trigger }, drifts }) => {
     const [first, ...others] = drifts.toSorted((one, other) => (one.firstId < other.firstId ? -1 : 1));

@@ -10,7 +10,7 @@ import { toError } from '../../store/json-columns.ts';
 import { uuidOf } from '../../store/uuids.ts';
 
 interface SampleQuery extends TriggerName {
-  /** Ids of deliveries, or below and above all of them. */
+  /** Ids of deliveries, or ids below and above all of them. */
   readonly after: string;
   readonly upTo: string;
   readonly limit: number;
@@ -19,34 +19,34 @@ interface SampleQuery extends TriggerName {
 
 interface DeliverySamples {
   readonly samples: readonly DeliverySample[];
-  /** The newest delivery of the flow up to `upTo`, whatever became of it; null where there is none. */
+  /** The newest delivery of the flow up to `upTo`, whatever its result; null if there is none. */
   readonly lastId: string | null;
 }
 
 export interface DeliverySample {
   readonly id: string;
   readonly receivedAt: number;
-  /** Its search key `event`; null where it has none. */
+  /** Its search key `event`; null if it has none. */
   readonly event: string | null;
   readonly contentType: string | null;
   /** As its run reads them. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array | null;
-  /** Why its run failed: the error of the step that failed first; null where it did not fail, or not by a step. */
+  /** The error of the step that failed first in its run; null if the run did not fail, or not by a step. */
   readonly failure: StepError | null;
 }
 
 export interface PayloadWatch {
-  /** 0 where there is none. */
+  /** 0 if there is none. */
   readonly version: number;
-  /** Deliveries up to this one were looked at; below all ids where there is none. */
+  /** Deliveries up to this one were sampled; below all ids if none was. */
   readonly lastId: string;
   readonly drifts: readonly PathDrift[];
 }
 
 export interface PathCount {
   readonly triggerKey: string;
-  /** Null where deliveries have no event, or their event makes no difference to the path. */
+  /** Null if deliveries have no event, or their event makes no difference to the path. */
   readonly event: string | null;
   readonly path: string;
   /** Hours since the Unix epoch. */
@@ -61,7 +61,7 @@ interface PayloadCommit extends TriggerName, PayloadWatch {
   readonly counts: readonly Omit<PathCount, 'triggerKey'>[];
 }
 
-/** Deliveries of a flow that are searched for those of one of its triggers: 25 ms with the event of each. */
+/** Deliveries of a flow to search for those of one trigger: 25 ms with the event of each. */
 const NEWEST_SEARCHED = 2000;
 
 /** The run or the held delivery that a delivery led to. */
@@ -154,15 +154,15 @@ function* purgePathCounts(
       SELECT ${key} FROM sluice.payload_paths ORDER BY hour LIMIT ${Math.min(beyond, limit)})`);
 }
 
-/** What deliveries to triggers had at the paths that their flows read. No value of a delivery is kept. */
+/** The types in deliveries at the paths that flows read. No value of a delivery is stored. */
 export const driftStore = storePart({
   name: 'drift',
   verbs: {
     /**
-     * Deliveries of a trigger that passed all of its gates and whose bytes are kept, newest first: those with
-     * `after < id <= upTo`. Where there are more than `limit`, the newest of each event, and of each event whose runs failed, in
-     * turn. Repeated ones are left out: handshakes, redeliveries, duplicates. Bodies are read up to `maxBytes` together, in that
-     * order, and are null beyond. Of a busy flow only the newest 2000 are searched.
+     * Deliveries of a trigger that passed all of its gates and whose bytes are stored, newest first: those with `after
+     * < id <= upTo`. If there are more than `limit`, takes the newest of each event, and of each event whose runs
+     * failed, in turn. Leaves out repetitions: handshakes, redeliveries, duplicates. Reads bodies up to `maxBytes` in
+     * total, in that order; the others are null. If a flow is busy, searches only the newest 2000.
      */
     sampleDeliveries: { access: 'log', decide: sampleDeliveries },
     readPayloadWatch: {
@@ -175,7 +175,7 @@ export const driftStore = storePart({
         return { ...row, drifts: JSON.parse(row.drifts) };
       },
     },
-    /** What is known of the paths of a trigger, by event, hour and type. */
+    /** The counts of a trigger's paths, by event, hour and type. */
     listPathCounts: {
       access: 'read',
       *decide(port: Port, { flowId, triggerKey }: TriggerName): Decision<PathCount[]> {
@@ -186,12 +186,12 @@ export const driftStore = storePart({
         return rows.map(toCount);
       },
     },
-    /** The same of all triggers of a flow, all hours together: each count has the last of its hours. */
+    /** The same for all triggers of a flow, summed over all hours: each count has the last of its hours. */
     sumPathCounts: {
       access: 'read',
       *decide(port: Port, flowId: string): Decision<PathCount[]> {
         const rows = yield* port.all<CountRow>(
-          // PostgreSQL compares UUIDs, but has no least one of a group.
+          // PostgreSQL compares UUIDs, but cannot aggregate their minimum.
           sql`
           SELECT trigger_key AS "triggerKey", event, path, max(hour) AS hour, type, sum(count) AS count,
             min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
@@ -202,8 +202,8 @@ export const driftStore = storePart({
       },
     },
     /**
-     * Adds the counts and replaces the state of the trigger, or does neither: `outdated` if the version changed because
-     * another process was first.
+     * Adds the counts and replaces the state of the trigger, or does neither: `outdated` if another process changed the
+     * version first.
      */
     commitPayloadWatch: {
       access: 'write',
@@ -252,7 +252,7 @@ export const driftStore = storePart({
         return rows.map((row) => ({ ...row, drifts: JSON.parse(row.drifts) }));
       },
     },
-    /** Deletes at most `limit` counts of hours before, and the oldest beyond `maxRows`; yields how many. */
+    /** Deletes at most `limit` counts of earlier hours, or the oldest beyond `maxRows`; returns the number deleted. */
     purgePathCounts: { access: 'write', changes: null, decide: purgePathCounts },
   },
 });
