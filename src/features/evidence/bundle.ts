@@ -4,7 +4,7 @@ import { CONTENT_MARK } from '../../model/text.ts';
 
 const FORMAT = 'sluice-evidence-v1';
 
-/** One thing that a bundle proves something about. */
+/** One item that a bundle proves something about. */
 export interface EvidencePart {
   /** Unique in the bundle, such as `delivery.json`. */
   readonly name: string;
@@ -12,13 +12,13 @@ export interface EvidencePart {
   readonly content: Uint8Array;
 }
 
-/** Of what, by whom and when a bundle was made. */
+/** The subject, maker and time of a bundle. */
 interface EvidenceSubject {
   readonly deliveryId: string;
   readonly runId: string | null;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Of Sluice. */
+  /** The version of Sluice. */
   readonly version: string;
 }
 
@@ -53,7 +53,7 @@ const statementSchema = z.object({
 
 type Statement = z.output<typeof statementSchema>;
 
-/** Makes a bundle: each part, the hash of each in a statement, and with a private Ed25519 key the statement's signature. */
+/** Makes a bundle: parts, a statement with the hash of each, and, given a private Ed25519 key, its signature. */
 export function sealEvidence(
   subject: EvidenceSubject,
   parts: readonly EvidencePart[],
@@ -78,14 +78,14 @@ export function sealEvidence(
   return `${JSON.stringify(bundle, null, 2)}\n`;
 }
 
-/** What a bundle proves, or the first reason why it proves nothing. */
+/** The proven content of a bundle, or the first reason why it proves nothing. */
 type EvidenceVerdict =
   | { readonly isProven: true; readonly statement: Statement; readonly parts: readonly EvidencePart[] }
   | { readonly isProven: false; readonly why: string };
 
 /**
- * Judges a bundle by the public key that its maker is known by. A key from the bundle itself would prove nothing: who
- * alters a bundle can sign it again.
+ * Verifies a bundle with the known public key of its maker. A key from the bundle itself would prove nothing: anyone
+ * who alters a bundle can sign it again.
  */
 export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerdict {
   const bundle = parsed(text, evidenceSchema);
@@ -124,7 +124,7 @@ export function verifyEvidence(text: string, publicKey: KeyObject): EvidenceVerd
   return { isProven: true, statement, parts: proven };
 }
 
-/** Undefined for a text that is not the one way to write its bytes: another text must not pass for the same. */
+/** Undefined unless the text is the canonical Base64 of its bytes: another text must not pass for the same. */
 function fromBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;
@@ -134,7 +134,7 @@ function refuted(why: string): EvidenceVerdict {
   return { isProven: false, why };
 }
 
-/** A public key as people compare it. */
+/** A public key in the form that people compare. */
 export function keyName(key: KeyObject): string {
   return `sha256:${sha256(key.export({ type: 'spki', format: 'der' }))}`;
 }
@@ -143,7 +143,7 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** Text where the bytes are UTF-8 that comes back the same, so that a person can read the bundle. */
+/** Text if the bytes are UTF-8 and decode without loss, so that a person can read the bundle. */
 function written(content: Uint8Array): Pick<z.output<typeof partSchema>, 'encoding' | 'content'> {
   const bytes = Buffer.from(content);
   const text = bytes.toString('utf8');

@@ -58,7 +58,7 @@ async function verify(file: string, { key, extract }: VerifyOptions): Promise<vo
   }
   const { deliveryId, runId, createdAt, version, parts } = verdict.statement;
   const lines = [
-    // Its own name for the key is a claim; what was given proves it.
+    // We print the given key: it proves the statement, whereas the bundle's own name for the key is only a claim.
     `proven: signed by ${keyName(publicKey)} on ${createdAt}, Sluice ${version}`,
     `delivery ${deliveryId}, ${runId === null ? 'no run' : `run ${runId}`}`,
     ...parts.map((part) => `  ${part.sha256}  ${String(part.bytes).padStart(9)} bytes  ${part.name}`),
@@ -69,7 +69,7 @@ async function verify(file: string, { key, extract }: VerifyOptions): Promise<vo
   for (const part of verdict.parts) await extractPart(join(extract, basename(part.name)), part.content);
 }
 
-/** The file names the parts: none of them replaces what is there, nor follows a link. */
+/** The bundle chooses the names of its parts: none can replace a file or follow a link. */
 async function extractPart(path: string, content: Uint8Array): Promise<void> {
   try {
     await writeFile(path, content, { flag: 'wx' });
@@ -87,14 +87,14 @@ async function read(file: string): Promise<string> {
   }
 }
 
-/** A private key is refused: the one who verifies must not need it. */
+/** Refuses a private key: verifying must not need it. */
 function publicKeyIn(pem: string, file: string): KeyObject {
   if (pem.includes('PRIVATE KEY')) throw new CommandError(`${file} is a private key; give the public one`);
   try {
     const key = createPublicKey(pem);
     if (key.asymmetricKeyType === 'ed25519') return key;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new CommandError(`${file} is not an Ed25519 public key as PEM`);
 }

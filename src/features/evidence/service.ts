@@ -17,7 +17,7 @@ import { type EvidencePart, evidenceSchema, sealEvidence } from './bundle.ts';
 
 const MAX_INTERVENTIONS = 500;
 
-/** What a third party needs to verify that a delivery arrived as stored, and what followed. */
+/** Everything that a third party needs to verify that a delivery arrived as stored, and what followed. */
 const evidenceRoutes: ApiRoutes = (app, services) => {
   const { store, clock, version, settings } = services;
   // Private, Ed25519.
@@ -58,7 +58,7 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
   const { gateResults, signature } = adviceView(await reviewerOf(services).review(record));
   add('delivery.json', { ...delivery, gateResults, signature });
   const run = record.runId === null ? undefined : await store.findRun(record.runId);
-  // The body of an accepted delivery is kept with its run alone.
+  // The body of an accepted delivery is stored only with its run.
   const content = record.body ?? run?.trigger.body;
   if (content !== undefined) parts.push({ name: 'body', mediaType: 'application/octet-stream', content });
   if (run !== undefined) {
@@ -67,7 +67,7 @@ async function partsOf(record: DeliveryRecord, services: DashboardServices): Pro
     const revision = await store.findRevision(run.flowId, run.revision);
     add('run.json', { ...(await runView(run, services)), control: controlView(run), ...triggerView(run) });
     add('steps.json', { steps: steps.items, stepsTotal: steps.total });
-    // It is there as long as the run is.
+    // The revision exists as long as the run does.
     if (revision?.snapshot !== undefined) add('revision.json', manifestView(revision));
   }
   const activity = await Promise.all(
