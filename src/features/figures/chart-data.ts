@@ -1,11 +1,11 @@
-/** The time that charts show. */
+/** The time span of a chart. */
 export interface ChartWindow {
   readonly bucket: 'minute' | 'hour' | 'day';
-  /** Back from now, or between two times as the API takes them; open where the second is empty. */
+  /** Back from now, or between two times in the API's format; without an end if the second is empty. */
   readonly back: { readonly hours: number } | { readonly since: string; readonly until: string };
-  /** "the last 24 hours", to end a sentence with. */
+  /** Ends a sentence, such as "the last 24 hours". */
   readonly name: string;
-  /** It begins with the hour of the first event of all, and what is empty before that is not shown. */
+  /** Begins with the hour of the first event; empty bars before it are not shown. */
   readonly isFromFirst?: true;
 }
 
@@ -24,7 +24,7 @@ export function windowOf(value: string | null): (typeof WINDOWS)[number] {
   return WINDOWS.find((choice) => choice.value === value) ?? DAY_CHOICE;
 }
 
-/** Query parameters for the API; `days` only where the operation takes them. */
+/** Query parameters for the API; `days` only if the operation accepts them. */
 export function askedOf({ bucket, back }: ChartWindow, takesDays: boolean): Record<string, string | number> {
   if ('since' in back) return { bucket, ...back };
   if (bucket === 'minute') return { bucket, minutes: back.hours * 60 };
@@ -34,12 +34,12 @@ export function askedOf({ bucket, back }: ChartWindow, takesDays: boolean): Reco
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** The API counts 360 minutes, 1000 hours or 1000 days at once, and widens a span to whole ones. */
+/** The API counts at most 360 minutes, 1000 hours or 1000 days, and widens a span to whole ones. */
 const MOST = { minute: 358 * MINUTE_MS, hour: 998 * HOUR_MS, day: 998 * DAY_MS } as const;
-/** A shorter span is shown with what is around it. */
+/** A shorter span is shown with the time around it. */
 const LEAST_MS = 15 * MINUTE_MS;
 
-/** The window of a span of time as the address has it; the last day where there is none, or none that can be read. */
+/** The window of the time span in the address; the last day if there is none, or none that is readable. */
 export function windowOfSpan(span: { since: string; until: string }, now: number): ChartWindow {
   const [since, until] = [timeOf(span.since), timeOf(span.until)];
   if (since === undefined && until === undefined) return DAY;
@@ -53,7 +53,7 @@ export function windowOfSpan(span: { since: string; until: string }, now: number
   return { bucket, back: { since: isoOf(first), until: until === undefined ? '' : isoOf(to) }, name };
 }
 
-/** The part of a window in which anything can have happened: a service of 20 minutes has no day to show. */
+/** The part of a window since the first event: a service of 20 minutes has no day to show. */
 export function sinceFirst(window: ChartWindow, firstAt: string | null, now: number): ChartWindow {
   const first = firstAt === null ? Number.NEGATIVE_INFINITY : Date.parse(firstAt);
   if (!('hours' in window.back) || first <= now - window.back.hours * HOUR_MS) return window;
@@ -66,10 +66,10 @@ export function sinceFirst(window: ChartWindow, firstAt: string | null, now: num
   };
 }
 
-/** Bars that are few are shown with some of the emptiness before. */
+/** If there are fewer bars, some empty ones before them are shown. */
 const LEAST_BARS = 15;
 
-/** The bars of such a window from the first that is not empty. */
+/** The bars from the first one that is not empty. */
 export function fromFirst<Bar extends { readonly total: number }>(
   { isFromFirst }: ChartWindow,
   bars: readonly Bar[],
@@ -78,7 +78,7 @@ export function fromFirst<Bar extends { readonly total: number }>(
   return isFromFirst && first > 0 ? bars.slice(Math.min(first, Math.max(0, bars.length - LEAST_BARS))) : bars;
 }
 
-/** ISO 8601 or milliseconds, as the API takes times. */
+/** ISO 8601 or milliseconds, the API's formats of times. */
 export function timeOf(text: string): number | undefined {
   const ms = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
   return Number.isNaN(ms) || text === '' ? undefined : ms;
@@ -86,7 +86,7 @@ export function timeOf(text: string): number | undefined {
 
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
-/** One of the values that a bar is stacked of. */
+/** One of the series that make up stacked bars. */
 export interface ChartSeries {
   readonly name: string;
   /** A colour of the style sheet, without its dashes. */
@@ -100,7 +100,7 @@ export function stepOf(times: readonly number[]): number {
   return first === undefined || second === undefined ? 0 : (second - first) / 1000;
 }
 
-/** Each series lies on those before it; the last, the highest, is drawn first. */
+/** Adds each series to those before it; the last one, the highest, is drawn first. */
 export function stack(times: readonly number[], series: readonly ChartSeries[]): [number[], ...number[][]] {
   const middle = stepOf(times) / 2;
   const heights = times.map(() => 0);
@@ -114,13 +114,13 @@ export function stack(times: readonly number[], series: readonly ChartSeries[]):
 }
 
 interface Clock {
-  /** Whether the bars are whole days, which are counted in UTC. */
+  /** Whether each bar is a whole day, counted in UTC. */
   readonly isByDay: boolean;
-  /** The zone of the reader; only tests name another than the browser's. */
+  /** The reader's time zone; only tests set it to another one than the browser's. */
   readonly timeZone?: string | undefined;
 }
 
-/** Between two marks of the axis of counts: 1, 2 or 5 times any power of ten. */
+/** Steps between marks of the axis of counts: 1, 2 or 5 times any power of ten. */
 export const COUNT_STEPS: readonly number[] = Array.from({ length: 16 }, (_, power) =>
   [1, 2, 5].map((each) => each * 10 ** power),
 ).flat();
@@ -129,33 +129,33 @@ const MILLION = 1_000_000;
 const inFull = new Intl.NumberFormat();
 const inShort = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 2 });
 
-/** A count at its mark: in full below a million, such as 150,000, and beyond in short, such as 1.5M. */
+/** A count as text: in full below a million, such as 150,000, and short above, such as 1.5M. */
 export const countText = (count: number) => (count < MILLION ? inFull : inShort).format(count);
 
 const LEAST_WIDTH = 40;
-/** Of a digit in the font of the axis, and of the room between the text and the chart. */
+/** Pixels of a digit in the axis's font, and of the gap between text and chart. */
 const [DIGIT_WIDTH, GAP] = [6.6, 12];
 
-/** Pixels that the texts need: a text that is cut on its left would read as a smaller number. Before the first draw there are none. */
+/** Pixels for the axis texts: a text cut on its left would show a smaller number. Null before the first draw. */
 export function axisWidth(texts: readonly (string | null)[] | null): number {
   const longest = Math.max(0, ...(texts ?? []).map((text) => text?.length ?? 0));
   return Math.max(LEAST_WIDTH, Math.ceil(longest * DIGIT_WIDTH) + GAP);
 }
 
-/** Texts for the marks of the time axis: days for days and for long spans. A text that repeats the one before is empty. */
+/** Texts for marks of the time axis: days for days and long spans. A text that repeats the last one is empty. */
 export function axisTexts(seconds: readonly number[], clock: Clock, isLong = clock.isByDay): string[] {
   const format = isLong ? dayFormat(clock) : hourFormat(clock);
   const texts = seconds.map((second) => format.format(second * 1000));
   return texts.map((text, index) => (text === texts[index - 1] ? '' : text));
 }
 
-/** The day or the hour that a bar shows. */
+/** The day or the hour of a bar. */
 export function bucketName(ms: number, clock: Clock): string {
   const day = dayFormat(clock).format(ms);
   return clock.isByDay ? day : `${day}, ${hourFormat(clock).format(ms)}`;
 }
 
-// Read by the reader's clock, the beginning of a day in UTC may belong to the day before.
+// In the reader's time zone, the start of a day in UTC may belong to the day before.
 function dayFormat({ isByDay, timeZone }: Clock): Intl.DateTimeFormat {
   return new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: isByDay ? 'UTC' : timeZone });
 }
@@ -168,7 +168,7 @@ export function total(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0);
 }
 
-/** How often each reason was met with, the most frequent first, and its share of that one's bar. */
+/** Counts of the reasons that occurred, most frequent first, each with its share of the first one's bar. */
 export function reasonCounts(counts: Readonly<Record<string, number | undefined>>) {
   const met = Object.entries(counts)
     .flatMap(([reason, number]) => (number === undefined || number === 0 ? [] : [{ reason, number }]))

@@ -39,7 +39,7 @@ export function Charts({ window }: { window: ChartWindow }) {
   );
 }
 
-/** The runs of a flow, whose page lists them itself. */
+/** The runs of one flow; the page of the flow lists them itself. */
 export function RunChart({ window, flowId }: { window: ChartWindow; flowId: string }) {
   return (
     <Panel title={`Runs of ${window.name}`}>
@@ -52,12 +52,12 @@ export function RunChart({ window, flowId }: { window: ChartWindow; flowId: stri
   );
 }
 
-/** Above a list, whose time is chosen in it. */
+/** A chart above a list; it selects the list's time. */
 export function ListChart({ children }: { children: ComponentChildren }) {
   return <section class="panel list-chart">{children}</section>;
 }
 
-/** What a chart above a list shows, by the address of the list. */
+/** The chart above a list, from the address of the list. */
 export function chartOf(query: URLSearchParams): Omit<BarsProps, 'filter'> {
   const now = Date.now();
   const span = spanOf(query, now);
@@ -66,7 +66,7 @@ export function chartOf(query: URLSearchParams): Omit<BarsProps, 'filter'> {
     window: windowOfSpan(span, now),
     picked: since === undefined || until === undefined ? undefined : [since, until],
     isLow: true,
-    // With an entry in the history, so that the way back is the longer span.
+    // Adds an entry to the history, so that going back restores the longer span.
     onPick: (picked) =>
       navigate(`${location.pathname}${withChanges(location.search, { ...picked, last: undefined, skip: undefined })}`),
   };
@@ -79,9 +79,9 @@ interface Span {
 
 interface BarsProps {
   readonly window: ChartWindow;
-  /** As the API takes it, without its time. */
+  /** Filter of the API, without the time. */
   readonly filter?: Readonly<Record<string, string | boolean>>;
-  /** Called with the time of the bars that are clicked, or dragged over. */
+  /** Called with the time of the bars that were clicked or dragged over. */
   readonly onPick: (span: Span & Record<string, string>) => void;
   readonly picked?: readonly [since: number, until: number] | undefined;
   readonly isLow?: boolean;
@@ -148,9 +148,9 @@ export function RunBars({ window, filter, ...shared }: BarsProps) {
 }
 
 interface ChartProps {
-  /** What is drawn, in a sentence, for those who do not see it. */
+  /** Describes the chart in a sentence, for people who do not see it. */
   readonly label: string;
-  /** Where each bar begins, milliseconds since the Unix epoch. */
+  /** Start of each bar, milliseconds since the Unix epoch. */
   readonly times: readonly number[];
   readonly bucket: ChartWindow['bucket'];
   readonly series: readonly ChartSeries[];
@@ -172,10 +172,10 @@ function BarChart({ label, times, bucket, series, onPick, picked, isLow = false 
   const [colours, setColours] = useState(0);
   useEffect(() => onColoursChange(() => setColours((generation) => generation + 1)), []);
   const key = JSON.stringify([times, series, picked]);
-  // The newest one, without a new chart for each.
+  // Keeps the newest callback without making a new chart for it.
   const pick = useRef(onPick);
   pick.current = onPick;
-  // `key` is the values as text, which come in new arrays each time.
+  // `key` has the values as text, because their arrays are new each time.
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
@@ -217,7 +217,7 @@ function BarChart({ label, times, bucket, series, onPick, picked, isLow = false 
 
 const isoOf = (ms: number) => new Date(ms).toISOString();
 
-/** Shows which of the bars the list below is about. */
+/** Marks the bars that the list below is about. */
 function markPicked(plot: uPlot, picked: BarsProps['picked']): void {
   if (picked === undefined) return;
   const [left, right] = picked.map((ms) => plot.valToPos(ms / 1000, 'x'));
@@ -252,7 +252,7 @@ function optionsOf({ times, isByDay, series, height }: Drawn, element: HTMLEleme
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
     scales: {
       x: { time: true, range: () => [first, last + step] },
-      // A little room above, and never less than one whole delivery.
+      // A little room above, and at least the height of one delivery.
       y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.08)] },
     },
     axes: [
@@ -293,7 +293,7 @@ function pickClicked({ cursor: { idx } }: uPlot, times: readonly number[], { onS
   if (from !== undefined) onSpan(from, from + stepOf(times) * 1000);
 }
 
-/** All bars that the pointer was dragged over. */
+/** Reports the time of all bars that the pointer was dragged over. */
 function pickDragged(plot: uPlot, times: readonly number[], { onSpan }: Listeners): void {
   const { left, width } = plot.select;
   const step = stepOf(times) * 1000;
@@ -304,7 +304,7 @@ function pickDragged(plot: uPlot, times: readonly number[], { onSpan }: Listener
   onSpan(first + Math.floor((from - first) / step) * step, first + Math.ceil((to - first) / step) * step);
 }
 
-/** A canvas takes no custom property, and what one says depends on the colours in force. */
+/** A canvas cannot use custom properties, and their values depend on the colours in force. */
 function resolveColour(element: HTMLElement, name: string): string {
   element.style.color = `var(--${name})`;
   const { color } = getComputedStyle(element);

@@ -26,7 +26,7 @@ function WindowChoice() {
 function ChosenCharts() {
   const [query] = useQuery();
   const { window } = windowOf(query.get('window'));
-  // The first chart asks the same and shares the answer, unless the window turns out to be longer than the service is old.
+  // The first chart asks the same and shares the answer, unless the service is younger than the window.
   const times = useResource<FigureAnswers['DeliveryTimes']>(withQuery('/webhooks/timeseries', askedOf(window, false)), {
     refreshOn: ['delivery.received', 'run.started'],
     keepPrevious: true,
@@ -49,7 +49,7 @@ function ReasonsPanel() {
   );
 }
 
-/** How often each reason was met with; each leads to the deliveries that it is the reason of. */
+/** Counts of reasons; each links to the deliveries with that reason. */
 function ReasonBars({ stats }: { stats: FigureAnswers['DeliveryStats'] }) {
   const reasons = reasonCounts(stats.counts);
   if (reasons.length === 0) {
@@ -96,7 +96,7 @@ function RunsChart() {
   );
 }
 
-/** What came to each flow in the last two hours, and how long its runs took. */
+/** Deliveries to each flow in the last two hours, and durations of its runs. */
 function useFlowColumns(): readonly Column<Api['Flow']>[] {
   const { data = [] } = useResource<readonly FigureAnswers['FlowStats'][]>('/flows/stats?hours=2');
   const byFlow = new Map(data.map((each) => [each.flowId, each]));

@@ -18,11 +18,11 @@ import { figuresStore, type RunBucket } from './store.ts';
 const BUCKETS = ['minute', 'hour', 'day'] as const;
 type Bucket = (typeof BUCKETS)[number];
 const BUCKET_MS: Readonly<Record<Bucket, number>> = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS };
-/** Six hours of minutes: they are counted from rows, of which there may be a million in that time. */
+/** Six hours: minutes are counted from rows, and there may be a million in that time. */
 const MAX_MINUTES = 360;
 const MAX_BUCKETS: Readonly<Record<Bucket, number>> = { minute: MAX_MINUTES, hour: 1000, day: 1000 };
 
-/** A parameter that says how far back buckets go without `since`. */
+/** A parameter that limits how far back buckets go without `since`. */
 interface LookBack {
   readonly name: 'minutes' | 'hours' | 'days';
   readonly unitMs: number;
@@ -34,11 +34,11 @@ const DAYS = { min: 1, max: 365, fallback: 30 };
 const MINUTES_BACK: LookBack = { name: 'minutes', unitMs: MINUTE_MS, fallback: MINUTES.fallback };
 const HOURS_BACK: LookBack = { name: 'hours', unitMs: HOUR_MS, fallback: LOOK_BACK_HOURS.fallback };
 const DAYS_BACK: LookBack = { name: 'days', unitMs: DAY_MS, fallback: DAYS.fallback };
-/** The one that fits each bucket. */
+/** The parameter for each bucket. */
 const RUNS_BACK: Readonly<Record<Bucket, LookBack>> = { minute: MINUTES_BACK, hour: HOURS_BACK, day: DAYS_BACK };
 const DELIVERIES_BACK: typeof RUNS_BACK = { ...RUNS_BACK, day: HOURS_BACK };
 
-/** How long buckets are, and which time they cover. */
+/** The length of buckets, and the time that they cover. */
 const BUCKETED = {
   bucket: parameter.oneOf(BUCKETS).meta({ description: 'hour by default.' }),
   minutes: parameter.givenWholeNumber(MINUTES).meta({
@@ -126,7 +126,7 @@ const deliveryTimeseriesSchema = z.object({
     ),
 });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface FigureAnswers {
   readonly RunBucket: z.output<typeof bucketSchema>;
   readonly DeliveryStats: z.output<typeof deliveryStatsSchema>;
@@ -134,7 +134,7 @@ export interface FigureAnswers {
   readonly DeliveryTimes: z.output<typeof deliveryTimeseriesSchema>;
 }
 
-/** Runs and deliveries in figures, from counters: an answer costs the same however many there were. */
+/** Figures of runs and deliveries, from counters: an answer costs the same however many there were. */
 const figureRoutes: ApiRoutes = (app, services) => {
   runStatsRoute(app, services);
   runTimeseriesRoute(app, services);
@@ -324,7 +324,7 @@ const deliveryTimeseriesRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** How far back was asked for. Throws a 400 for a parameter of another bucket, which would change nothing. */
+/** The requested time span. Throws a 400 for the parameter of another bucket, which would have no effect. */
 function lookBackMs(
   given: Partial<Record<LookBack['name'], number | undefined>>,
   bucket: Bucket,
@@ -336,7 +336,7 @@ function lookBackMs(
   throw new HttpError('invalid_request', `${other}: does not fit bucket=${bucket}, which takes ${name}`);
 }
 
-/** The range that was asked for, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
+/** The requested range, widened to whole buckets in UTC. Throws a 400 if it is empty or too long. */
 function wholeBuckets(bucket: Bucket, asked: TimeSpan & { lookBackMs: number }, now: number): BucketRange {
   const size = BUCKET_MS[bucket];
   const until = Math.ceil((asked.until ?? now + 1) / size) * size;
@@ -368,7 +368,7 @@ function fillBuckets<Counted extends { readonly at: number }, View>(
   });
 }
 
-/** Runs by the bucket in which they started. Skipped runs count only in the total; a run that timed out has failed. */
+/** Runs by the bucket in which they started. Skipped runs count only in the total; timed-out runs count as failed. */
 function runBuckets(range: BucketRange, counted: readonly RunBucket[]): z.output<typeof bucketSchema>[] {
   return fillBuckets(range, counted, (timestamp, bucket) => {
     const { Succeeded = 0, Failed = 0, TimedOut = 0, Cancelled = 0, Running = 0, Skipped = 0 } = bucket?.counts ?? {};

@@ -14,7 +14,7 @@ import type { BucketRange, DeliveryFilter, RunFilter } from '../../store/store.t
 export interface RunBucket {
   readonly at: number;
   readonly counts: Readonly<Partial<Record<RunStatus, number>>>;
-  /** Over runs that ended, nearest rank, within five per cent; null if none has. */
+  /** For runs that ended, nearest rank, within five per cent; null if none ended. */
   readonly p50DurationMs: number | null;
   readonly p95DurationMs: number | null;
 }
@@ -33,7 +33,7 @@ interface StatsRow {
   readonly count: number;
 }
 
-/** The same of some flows, which only the hours tell apart: the rest of the first hour is read from records. */
+/** The same for some flows. Only hours are counted by flow, so the rest of the first hour comes from records. */
 function* statsOf(
   port: Port,
   { since, flowIds }: { readonly since: number; readonly flowIds: readonly string[] },
@@ -49,7 +49,7 @@ function* statsOf(
     ) AS counted GROUP BY reason, rejected`;
 }
 
-/** Of this flow. */
+/** Counts of one flow. */
 interface FlowDeliveries {
   readonly flowId: string;
   readonly accepted: number;
@@ -80,7 +80,7 @@ function groupBy<Key, Row>(rows: readonly Row[], keyOf: (row: Row) => Key): Map<
 
 const byBucket = <Row extends { readonly at: number }>(rows: readonly Row[]) => groupBy(rows, ({ at }) => at);
 
-/** Nearest rank over ordered durations and how often each occurred. */
+/** Nearest rank, from ordered durations and their counts. */
 function percentile(durations: readonly Omit<DurationRow, 'at'>[], share: number): number | null {
   const rank = Math.ceil(durations.reduce((sum, { count }) => sum + count, 0) * share);
   let passed = 0;
@@ -120,7 +120,7 @@ function* ofHours(port: Port, query: RunFilter & BucketRange): Decision<Figures>
   const ended = yield* port.all<StatusRow>(sql`
     SELECT ${hour} AS at, status, sum(count) AS count FROM sluice.run_starts WHERE ${all(hours, ofFlow)}
     GROUP BY 1, 2 HAVING sum(count) > 0`);
-  // The second condition is one of the index that SQLite shall take.
+  // The second condition makes SQLite use its index.
   const running = yield* port.all<StatusRow>(sql`
     SELECT ${bucketOf('started_at', bucketMs)} AS at, status, count(*) AS count FROM sluice.runs
     WHERE ${all(sql`status = 'Running' /*sqlite: AND status <> 'Succeeded' */`, between('started_at', since, until), ofFlow)}
@@ -128,7 +128,7 @@ function* ofHours(port: Port, query: RunFilter & BucketRange): Decision<Figures>
   const statuses = [...ended, ...running];
   // Durations are not counted by status.
   if (status !== undefined) return { statuses, durations: [] };
-  // The row of no flow counts those of all.
+  // The row without a flow counts all flows.
   const ofDurations =
     flowIds === undefined
       ? sql`flow_id = ${flowId ?? ''}`
@@ -139,7 +139,7 @@ function* ofHours(port: Port, query: RunFilter & BucketRange): Decision<Figures>
   return { statuses, durations };
 }
 
-/** Buckets below an hour, or of what a finer filter finds: no counts are so fine. */
+/** For buckets below an hour, or a finer filter: no counts are that fine. */
 function* ofRuns(port: Port, query: RunFilter & BucketRange): Decision<Figures> {
   const rows = yield* matchingRuns(port, query);
   const runs = sql`${rows} /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.${fixed(PLACE_OF_RUN)} = found.place`;
@@ -166,13 +166,13 @@ const between = (column: string, since: number, until: number): Query =>
 const accepted = fixed(`coalesce(sum(count) FILTER (WHERE NOT rejected), 0) AS accepted,
   coalesce(sum(count) FILTER (WHERE rejected), 0) AS rejected`);
 
-/** To SQLite a number that is bound is a float, and a division by one keeps its fraction. */
+/** SQLite binds numbers as floats, and a division by a float keeps its fraction. */
 const whole = (value: number): Query => sql`CAST(${value} AS bigint)`;
 
 const bucketOf = (column: string, bucketMs: number): Query =>
   sql`${fixed(column)} / ${whole(bucketMs)} * ${whole(bucketMs)}`;
 
-/** Of a column that counts units of so many milliseconds. */
+/** Bucket of a column that counts units of `unitMs` milliseconds. */
 const bucketOfUnits = (column: string, bucketMs: number, unitMs: number): Query =>
   sql`${fixed(column)} / ${whole(bucketMs / unitMs)} * ${whole(bucketMs)}`;
 
@@ -192,7 +192,7 @@ function* deliveryTimeseries(port: Port, query: DeliveryFilter & BucketRange): D
       SELECT ${bucketOfUnits('hour', bucketMs, HOUR_MS)} AS at, ${accepted} FROM sluice.delivery_hours
       WHERE ${all(hours, ...filters)} GROUP BY 1 ORDER BY 1`);
   }
-  // Of one flow no minutes are counted.
+  // Minutes are not counted by flow.
   if (isCounted && flowId === undefined && flowIds === undefined) {
     const minutes = between('minute', since / MINUTE_MS, until / MINUTE_MS);
     return yield* port.all(sql`
@@ -208,13 +208,13 @@ function* deliveryTimeseries(port: Port, query: DeliveryFilter & BucketRange): D
 }
 
 interface FirstQuery {
-  /** Of these flows, or of all. */
+  /** Only these flows; all if undefined. */
   readonly flowIds: readonly string[] | undefined;
-  /** Milliseconds since the Unix epoch; what was in an earlier hour is said to be of this time. */
+  /** Milliseconds since the Unix epoch; also returned if the first hour was earlier. */
   readonly since: number;
 }
 
-/** Reads no more than the span, however much was counted before it. */
+/** Reads only the span, however much was counted before it. */
 function* firstHour(port: Port, counts: Query, { flowIds, since }: FirstQuery): Decision<number | null> {
   const hour = hourOf(since);
   const ofFlows = filter.among('flow_id', flowIds);
@@ -231,25 +231,25 @@ function* firstHour(port: Port, counts: Query, { flowIds, since }: FirstQuery): 
 export const figuresStore = storePart({
   name: 'figures',
   verbs: {
-    /** The hour of the first delivery that is counted, no earlier than `since`; null where there was none. */
+    /** The hour of the first counted delivery, but not before `since`; null if there was none. */
     firstDeliveryHour: {
       access: 'log',
       decide: (port: Port, query: FirstQuery) => firstHour(port, sql`sluice.delivery_hours`, query),
     },
-    /** The same of runs. */
+    /** The same for runs. */
     firstRunHour: {
       access: 'read',
       decide: (port: Port, query: FirstQuery) => firstHour(port, sql`sluice.run_starts`, query),
     },
     /**
-     * Deliveries by buckets, oldest first; an empty bucket is absent. Counts outlive the records; where they do not know,
-     * because the filter is finer, those are counted that a list with the filter has.
+     * Deliveries by bucket, oldest first; empty buckets are left out. Counts outlive the records; if a filter is finer
+     * than the counts, counts the records that a list with this filter has.
      */
     deliveryTimeseries: {
       access: 'log',
       decide: (port: Port, query: DeliveryFilter & BucketRange) => deliveryTimeseries(port, query),
     },
-    /** Counts over `receivedAt >= since`, of these flows alone where they are given. */
+    /** Counts of `receivedAt >= since`, only of these flows if given. */
     deliveryStats: {
       access: 'log',
       /** Reads whole hours and minutes from counts, and the rest of the first minute from records. */
@@ -283,7 +283,7 @@ export const figuresStore = storePart({
         return { counts, ...sums, total: sums.accepted + sums.rejected };
       },
     },
-    /** Of each flow that had deliveries in the hour of then or later, of these alone where they are given. */
+    /** Counts by flow since the hour of `since`, only of these flows if given; leaves out flows without deliveries. */
     deliveriesByFlow: {
       access: 'log',
       *decide(port: Port, { since, flowIds }: FirstQuery): Decision<FlowDeliveries[]> {
@@ -292,7 +292,7 @@ export const figuresStore = storePart({
           ${where([sql`hour >= ${hourOf(since)}`, sql`flow_id <> ${''}`, filter.among('flow_id', flowIds)])} GROUP BY 1`);
       },
     },
-    /** The 95th percentile of how long runs took that started in the hour of then or later, in milliseconds, by flow. */
+    /** The 95th percentile of durations in milliseconds, by flow, of runs since the hour of `since`. */
     slowestByFlow: {
       access: 'read',
       *decide(port: Port, since: number): Decision<ReadonlyMap<string, number | null>> {
@@ -303,8 +303,8 @@ export const figuresStore = storePart({
       },
     },
     /**
-     * Runs by buckets in which they started, oldest first; an empty bucket is absent. Where counts do not know, because the
-     * filter is finer, those that a list with the filter has.
+     * Runs by the bucket in which they started, oldest first; empty buckets are left out. If a filter is finer than the
+     * counts, counts the runs that a list with this filter has.
      */
     runTimeseries: {
       access: 'read',
