@@ -15,7 +15,7 @@ interface DeleteOptions extends ServiceOptions {
   readonly reason?: string;
 }
 
-/** The flows of a running service. */
+/** Commands on the flows of a running service. */
 function makeFlows(): Command {
   const list = new Command('list')
     .description('List the deployed flows')
@@ -53,10 +53,10 @@ async function listAll(options: ListOptions): Promise<void> {
   print(table(['ID', 'NAME', 'VERSION', 'REVISION', 'STATE', 'DELIVERIES/H', 'REFUSED/H', 'P95'], rows));
 }
 
-/** Each flow is asked for. */
+/** Each flow takes separate requests. */
 const MOST_WITH_FIGURES = 100;
 
-/** Deliveries of the last hour, those of them that were refused, and how long its runs took. */
+/** Deliveries of the last hour, how many of them were refused, and durations of the flow's runs. */
 async function lastHourOf(flowId: string, client: Awaited<ReturnType<typeof clientOf>>): Promise<string[]> {
   const ask = async (path: string) =>
     (await client.ask({ method: 'GET', path: `/flows/api/${path}&flowId=${flowId}` })).body;

@@ -16,7 +16,7 @@ interface DrainOptions extends ServiceOptions {
   readonly reason?: string;
 }
 
-/** What the service says about a drain, as far as it is told here. */
+/** The part of the service's answer about a drain that this command uses. */
 interface Drain {
   readonly flowId: string;
   readonly flowName: string;
@@ -131,7 +131,7 @@ async function ask(client: ServiceClient, path: string, command: DrainCommand = 
 
 interface DrainCommand {
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Its body; fields that are undefined are left out. */
+  /** The body of the request, without undefined fields. */
   readonly said?: { readonly hold?: boolean | undefined; readonly reason?: string | undefined };
 }
 

@@ -13,7 +13,7 @@ import { whileClosed } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
 
-/** Asks, and then lets the runs of a flow run out. */
+/** Asks for confirmation, then starts a drain: runs in flight end, and no new ones start. */
 export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: () => void): Promise<void> {
   const answer = await confirm({
     title: `Drain ${name}?`,
@@ -26,12 +26,12 @@ export async function startDrain({ id, name, triggers }: Api['Flow'], refresh: (
   refresh();
 }
 
-/** What is told to the service when a flow is closed. */
+/** The body of the request that closes a flow. */
 export function closing({ why, choice }: NonNullable<Awaited<ReturnType<typeof confirm>>>): object {
   return { ...why, ...whileClosed()?.said(choice) };
 }
 
-/** How far a drain is, and the way out of it. */
+/** The progress of a drain, and a button to end it. */
 export function DrainPanel({ flow, refresh }: { flow: Api['Flow']; refresh: () => void }) {
   const drain = useResource<Api['Drain']>(`/flows/${flow.id}/drain`, {
     refreshOn: ['run.started', 'run.completed', 'step.completed', 'delivery.received'],
@@ -117,7 +117,7 @@ async function act(flowId: string, verb: 'drain' | 'resume', body: object = {}):
   }
 }
 
-/** Starts a run by hand with a JSON body. The text goes out as it was typed: a long number stays what it is. */
+/** Starts a run by hand with a JSON body. The text is sent as typed, so long numbers keep all digits. */
 export function StartDialog({ flow, onClose }: { flow: Api['Flow']; onClose: () => void }) {
   const [text, setText] = useState('{}');
   const [triggerKey, setTriggerKey] = useState('');

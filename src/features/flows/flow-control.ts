@@ -21,7 +21,7 @@ import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
 
-/** What becomes of deliveries to a flow that is closed, and why it is. */
+/** The body of a request to close a flow: what happens to deliveries meanwhile, and the reason. */
 export const closingBody = COMMAND.extend({
   hold: z
     .boolean()
@@ -51,7 +51,7 @@ const startedSchema = z.object({
   duplicate: z.literal(true).optional().describe('The idempotency key was used before; runId is its first run.'),
 });
 
-/** Starting a run by hand. */
+/** Starts a run by hand. */
 const triggerRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/flows/:id/trigger',
@@ -229,7 +229,7 @@ function drainView(
   };
 }
 
-/** Forgets a key that a publisher handed over. */
+/** Forgets a key that a publisher sent. */
 const learnedKeyRoute: ApiRoutes = (app, services) => {
   app.delete(
     '/flows/api/flows/:id/triggers/:triggerKey/learned-key',

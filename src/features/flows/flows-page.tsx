@@ -50,7 +50,7 @@ const RUNS: readonly Column<Api['Flow']>[] = [
   },
 ];
 
-/** Every deployed flow. */
+/** Lists the deployed flows. */
 export function FlowsPage() {
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS, { refreshOn: ['run.started', 'run.completed'] });
   const [query, changeQuery] = useQuery();

@@ -21,7 +21,7 @@ import type { Graph } from '../runs/page/graph.ts';
 import { closing, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill, FlowsPage } from './flows-page.tsx';
 
-/** One flow: its graph, how it is started, what its gates do, and what it did last. */
+/** One flow: its graph, its triggers, the results of its gates, and its last runs. */
 function FlowPage({ params }: { params: { readonly id?: string } }) {
   const { id = '' } = params;
   const flow = useResource<Api['FlowDetail']>(`/flows/${encodeURIComponent(id)}`);
@@ -141,7 +141,7 @@ async function deleteFlow({ id, name, triggers }: Api['Flow']): Promise<void> {
   }
 }
 
-/** The address keeps which part is shown. */
+/** The address keeps the chosen view. */
 function Detail({ flow, refresh }: { flow: Api['FlowDetail']; refresh: () => void }) {
   const [query, changeQuery] = useQuery();
   const hasWebhook = flow.triggers.some(({ type }) => type === 'webhook');
@@ -215,7 +215,7 @@ function Manifest({ flow }: ViewProps) {
 
 const OVERVIEW: FlowView = { value: 'overview', text: 'Steps and triggers', view: Overview };
 
-/** Those of features come between them. */
+/** Views of features come between these. */
 const FIRST_VIEWS: readonly FlowView[] = [OVERVIEW, { value: 'runs', text: 'Runs', view: Runs }];
 const LAST_VIEWS: readonly FlowView[] = [
   { value: 'revisions', text: 'Revisions', view: Revisions },
@@ -264,7 +264,7 @@ function RecentRuns({ flowId }: { flowId: string }) {
 
 type Trigger = Api['FlowDetail']['triggers'][number];
 
-/** How the flow is started; addresses and commands are ready to paste. */
+/** How to start the flow; addresses and commands are ready to paste. */
 function TriggersPanel({ flow }: { flow: Api['FlowDetail'] }) {
   const { triggers } = readManifest(flow.manifest);
   return (
@@ -417,7 +417,7 @@ function OtherTrigger({
   );
 }
 
-/** What the page reads of a manifest; the API gives it in canonical spelling, whatever its author wrote. */
+/** The parts of a manifest that the page reads; the API returns it in canonical spelling, however it was written. */
 interface ReadManifest {
   readonly steps: Graph;
   readonly triggers: Readonly<Record<string, { readonly inputs?: Readonly<Record<string, unknown>> }>>;

@@ -132,13 +132,13 @@ const flowDetailSchema = flowSchema
   .extend({ manifest: field.declared().describe('The deployed revision, secrets masked.') })
   .meta({ id: 'FlowDetail' });
 
-/** What these operations answer. */
+/** Answers of these operations. */
 export interface FlowAnswers {
   readonly Flow: z.output<typeof flowSchema>;
   readonly FlowDetail: z.output<typeof flowDetailSchema>;
 }
 
-/** Deployed flows; switching them on and off. */
+/** Lists deployed flows, and switches them on and off. */
 const flowRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/flows',
@@ -201,7 +201,7 @@ const flowRoutes: ApiRoutes = (app, services) => {
   switchRoute(app, services, { verb: 'disable', isEnabled: false });
 };
 
-/** Idempotent. */
+/** Adds the route that enables or disables a flow; it is idempotent. */
 function switchRoute(
   app: DashboardApp,
   services: DashboardServices,
@@ -233,11 +233,11 @@ function newestFirst({ record: a }: DeployedFlow, { record: b }: DeployedFlow): 
   return b.createdAt - a.createdAt || a.name.localeCompare(b.name, 'en');
 }
 
-/** What a view needs besides the flow: `baseUrl` is what publishers call. */
+/** Input of a view besides the flow: `baseUrl` is the address that publishers call. */
 interface FlowViewContext {
   readonly baseUrl: string;
   readonly triggers: TriggerTable;
-  /** What the answer may tell of; all if undefined. */
+  /** The flows that the answer can show; all if undefined. */
   readonly sight: Sight | undefined;
   readonly runs: RunCounts;
   readonly holding: Pick<Holding, 'counts' | 'takes'>;
@@ -246,7 +246,7 @@ interface FlowViewContext {
   readonly deliveries: readonly DeliveryCount[];
 }
 
-/** Runs that are kept, and those that ended since. */
+/** Stored runs, and runs that ended since a time. */
 interface RunCounts {
   readonly kept: readonly RunCount[];
   readonly ended: readonly RunCount[];
@@ -311,7 +311,7 @@ function runCountsView(flowId: string, { kept, ended, since }: RunCounts): z.out
   };
 }
 
-/** As the grade has it; only the trigger says whether a retry that is signed again is told from a new delivery. */
+/** The text for the grade; the trigger decides whether a retry with a new signature is recognizable. */
 function capturedOf({ grade, eventIdentity, trigger: { inputs } }: PreparedTrigger): string | null {
   if (grade === null) return null;
   const isTold = grade !== 'B' || eventIdentity !== undefined || inputs.webhookNonceHeader !== undefined;
@@ -358,7 +358,7 @@ function sharedWith({ trigger: { flowId, inputs } }: PreparedTrigger, { triggers
   return others.length === 0 ? {} : { sharedWith: others };
 }
 
-/** A delivery that came a moment ago is counted before it is looked at. */
+/** A new delivery is counted before it appears among the arrivals. */
 function arrivalView(prepared: PreparedTrigger, url: string | null, { arrivals, deliveries }: FlowViewContext) {
   const { trigger } = prepared;
   const lastAt = arrivals.find((each) => sameTrigger(each, trigger))?.lastAt ?? null;
@@ -369,7 +369,7 @@ function arrivalView(prepared: PreparedTrigger, url: string | null, { arrivals, 
   return { lastDeliveryAt: null, toCheck: whatToCheck(prepared, { url, refused }) };
 }
 
-/** In the order in which deliveries fail to come. */
+/** Checks in the order of likely causes for missing deliveries. */
 function whatToCheck(
   { schemeName, lacksKey, keySlot }: PreparedTrigger,
   { url, refused }: { readonly url: string | null; readonly refused: number },
@@ -408,7 +408,7 @@ function sendCommand(path: string, baseUrl: string): string {
   return `${commandHere()} send ${quoted(path)} --to ${quoted(baseUrl)}`;
 }
 
-/** Node ids are the steps' numbers: a step key may be a word that Mermaid reserves, such as `end`. */
+/** Node ids are the steps' numbers: a step key can be a word that Mermaid reserves, such as `end`. */
 function mermaidOf(graph: Graph): string {
   return ['flowchart TD', ...linesOf(graph, 'n', '  ')].join('\n');
 }
@@ -439,7 +439,7 @@ function labelOf({ statuses, when }: Edge): string {
   return parts.length === 0 ? '' : `|"${text(parts.join(', '))}"|`;
 }
 
-/** Mermaid's own escapes, by character code. */
+/** Escapes characters by code, in Mermaid's own syntax. */
 function text(raw: string): string {
   return raw.replace(/[^\w .,()/=+-]/g, (character) => `#${character.codePointAt(0)};`);
 }

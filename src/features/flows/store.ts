@@ -6,7 +6,7 @@ import type { RunCount } from '../../store/store.ts';
 export const flowsStore = storePart({
   name: 'flows',
   verbs: {
-    /** Kept runs by flow and status. */
+    /** Counts stored runs by flow and status. */
     countRuns: {
       access: 'read',
       *decide(port: Port): Decision<RunCount[]> {
