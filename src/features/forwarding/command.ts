@@ -67,7 +67,7 @@ async function listen(given: string | undefined, options: ListenOptions): Promis
     const slugOrId = options.flow === undefined ? given : await flowIdOf(client, options.flow);
     return { slugOrId, watched: await findWebhooks(client, slugOrId) };
   };
-  // A signal ends the process: nothing has begun yet.
+  // A signal ends the process at once: nothing has begun yet.
   const { slugOrId, watched } =
     options.forward === undefined ? await lookUp() : await untilAnswered(lookUp, new AbortController().signal);
   if (options.forward !== undefined) {
@@ -121,7 +121,7 @@ async function reopen(client: ServiceClient): Promise<Response> {
   }
 }
 
-/** What the stream tells of a delivery. */
+/** The stream's data of a delivery. */
 interface DeliveryEvent {
   readonly deliveryId: string;
   readonly flowId: string | null;
@@ -145,7 +145,7 @@ async function* deliveriesIn({ body }: Response): AsyncGenerator<DeliveryEvent> 
   }
 }
 
-/** What the API says of a delivery, as far as it is shown. */
+/** The part of the API's answer about a delivery that is shown. */
 interface DeliveryDetail {
   readonly statusCode: number;
   readonly mode: string;
@@ -159,7 +159,7 @@ interface DeliveryDetail {
 const MAX_TRIES = 10;
 const TRY_AGAIN_MS = 100;
 
-/** The record of a refused delivery is stored in the background, so it may come a moment after the event. */
+/** The record of a refused delivery is stored in the background, so it can come a moment after the event. */
 async function findDetail(client: ServiceClient, deliveryId: string): Promise<DeliveryDetail | undefined> {
   for (let tries = 1; ; tries += 1) {
     const path = `/flows/api/webhooks/${deliveryId}`;
@@ -180,7 +180,7 @@ async function shown(
   return `${renderDelivery(event, delivery, name).map(printable).join('\n')}\n`;
 }
 
-/** One line for a clean delivery; for another one also what was found, and hints. */
+/** One line for a clean delivery; otherwise also the problems found, and hints. */
 function renderDelivery(event: DeliveryEvent, delivery: DeliveryDetail | undefined, name: string): string[] {
   const time = new Date(event.receivedAt).toTimeString().slice(0, 8);
   const {

@@ -11,14 +11,14 @@ import { print, printError } from '../../telemetry/terminal.ts';
 import { OF_THE_CONNECTION, post } from './post.ts';
 
 export interface Forwarding {
-  /** Where deliveries are sent. */
+  /** URL to send deliveries to. */
   readonly target: string;
-  /** The name that the service keeps the cursor under; of this user and machine by default. */
+  /** The consumer's name at the service; contains user and machine by default. */
   readonly as?: string | undefined;
-  /** Where a new consumer begins, in milliseconds since the Unix epoch. */
+  /** The start of a new consumer, in milliseconds since the Unix epoch. */
   readonly since?: number | undefined;
   readonly subject: { readonly flowId?: string; readonly triggerKey?: string };
-  /** What is forwarded, in words. */
+  /** Describes the forwarded deliveries. */
   readonly told: string;
   readonly count: number;
   readonly isJson: boolean;
@@ -43,10 +43,10 @@ interface Page {
 }
 
 const IDLE_MS = 500;
-/** So that the service does not take a consumer that waits for one that is gone. */
+/** Keeps the service from forgetting a consumer that has nothing to do. */
 const TOUCH_MS = HOUR_MS;
 
-/** Sends deliveries on in order, and notes each with the service once the target has answered; until a signal comes. */
+/** Forwards deliveries in order until a signal comes; acknowledges each one after the target has answered. */
 export async function forward(client: ServiceClient, forwarding: Forwarding): Promise<void> {
   const { target, told } = forwarding;
   if (!/^https?:\/\//i.test(target) || !URL.canParse(target)) {
@@ -64,10 +64,10 @@ export async function forward(client: ServiceClient, forwarding: Forwarding): Pr
   }
 }
 
-/** A signal came while something was waited for. */
+/** A signal ended a wait. */
 class Stopped extends Error {}
 
-/** Aborts at the first signal; the second ends the process as ever. */
+/** Aborts at the first signal; a second one ends the process as usual. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
@@ -106,7 +106,7 @@ async function forwardFrom(
   }
 }
 
-/** Asks again for as long as the service is away, at the start too. Rejects with `Stopped` where a signal ends the wait. */
+/** Repeats a request while the service is unavailable, even at first. Rejects with `Stopped` if a signal comes. */
 export async function untilAnswered<Result>(ask: () => Promise<Result>, stop: AbortSignal): Promise<Result> {
   for (let isTold = false; ; isTold = true) {
     try {
@@ -121,7 +121,7 @@ export async function untilAnswered<Result>(ask: () => Promise<Result>, stop: Ab
   }
 }
 
-/** The consumer as the service keeps it; asked again for as long as the service is away. */
+/** The consumer at the service; repeats requests while the service is unavailable. */
 function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) {
   const path = `/flows/api/webhooks/consumers/${encodeURIComponent(name)}`;
   const ask = async (request: Parameters<ServiceClient['ask']>[0]): Promise<unknown> =>
@@ -141,7 +141,7 @@ function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) 
         if (error instanceof Stopped) throw new CommandError('The last delivery could not be noted: it is sent again');
         if (!(error instanceof RefusedError) || !isObject(error.answer) || error.answer.reason !== 'cursor_moved')
           throw error;
-        // The service may have noted it before, and the answer got lost.
+        // The service may have recorded it before, and its answer got lost.
         const { cursor } = (await ask({ method: 'GET', path })) as { cursor: string };
         if (to.endsWith(cursor)) return;
         throw new CommandError(`Another program forwards as ${name}; give each its own name with --as`);
@@ -152,7 +152,7 @@ function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) 
 
 const RETRY_MS = { first: 1000, most: 30_000 };
 const ANSWER_MS = 60_000;
-/** What a proxy answers while the program behind it is away, or what asks for patience. */
+/** Answers of a proxy whose program is unavailable, and requests to wait. */
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 interface Sent {
@@ -161,7 +161,7 @@ interface Sent {
   readonly tries: number;
 }
 
-/** Sends a delivery until the target answers. Rejects with `Stopped` where a signal ends the wait between two tries. */
+/** Sends a delivery until the target answers. Rejects with `Stopped` if a signal ends the wait between two attempts. */
 async function send(delivery: ForwardedDelivery, target: string, stop: AbortSignal): Promise<Sent> {
   const request = {
     url: target,
@@ -183,7 +183,7 @@ async function send(delivery: ForwardedDelivery, target: string, stop: AbortSign
   }
 }
 
-/** As they were stored, redacted ones too; what no header can hold, such as a value that was cut, is left out. */
+/** Stored headers, including redacted ones, without values that a header cannot hold, such as shortened ones. */
 function sentHeaders(stored: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(stored).filter(([name, value]) => !OF_THE_CONNECTION.has(name) && isSendable(name, value)),

@@ -2,7 +2,7 @@ import { request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { text } from 'node:stream/consumers';
 
-/** The connection's own; a new connection has its own. */
+/** Headers of one connection; a new connection has different ones. */
 export const OF_THE_CONNECTION: ReadonlySet<string> = new Set(
   'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
 );
@@ -14,7 +14,7 @@ interface Request {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Posts bytes with these headers and no others, as fetch would add. Rejects without an answer. */
+/** Posts bytes with exactly these headers: fetch would add others. Rejects if no answer comes. */
 export function post({ url, headers, body, signal }: Request): Promise<{ status: number; text: string }> {
   const request = url.toLowerCase().startsWith('https:') ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {

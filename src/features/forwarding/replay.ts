@@ -71,7 +71,7 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
   if (why !== undefined) tell(why);
 }
 
-/** Why a delivery that its source took may be refused elsewhere, by the reason of the answer. */
+/** Why another service may refuse a delivery that its source accepted, by the reason in the answer. */
 const WHY: Readonly<Record<string, string>> = {
   timestamp_skew:
     'The signed timestamp is too old by now: raise webhookReplayToleranceSeconds of the receiving trigger, or set it to 0.',
@@ -94,7 +94,7 @@ function reasonIn(answer: string): string {
   }
 }
 
-/** What the API says of a delivery, as far as it is sent again. */
+/** The part of the API's answer about a delivery that is sent again. */
 interface StoredDelivery {
   readonly flowId: string | null;
   readonly triggerKey: string | null;
@@ -111,7 +111,7 @@ async function findDelivery(client: ServiceClient, deliveryId: string): Promise<
   return body as StoredDelivery;
 }
 
-/** The address given where it has a path, else that of the same webhook there. */
+/** The given address if it has a path, else the address of the same webhook at that service. */
 async function targetOf({ flowId, triggerKey, requestUrl }: StoredDelivery, to: string, client: ServiceClient) {
   if (!/^https?:\/\//i.test(to) || !URL.canParse(to)) {
     throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
