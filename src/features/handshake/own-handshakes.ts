@@ -31,7 +31,7 @@ interface Mistake {
   readonly message: string;
 }
 
-/** The expressions of a handshake, or those that cannot be used. */
+/** The compiled expressions of a handshake, or its mistakes. */
 export function compileHandshake({ when, answer }: WrittenHandshake): Compiled | readonly Mistake[] {
   const mistakes: Mistake[] = [];
   const condition = compiled(
@@ -57,7 +57,7 @@ function compiled<Result>(compile: () => Result, report: (path: PropertyKey[], m
   }
 }
 
-/** Ready to answer. A stored one that an earlier release accepted and this one cannot use answers nothing. */
+/** Compiled handshakes. A stored one of an earlier release that this release cannot use answers nothing. */
 export function ownHandshakes(written: readonly WrittenHandshake[]): OwnHandshake[] {
   return written.flatMap((each, at) => {
     const found = compileHandshake(each);
@@ -71,7 +71,7 @@ function ownHandshake(method: OwnHandshake['method'], { condition, answer }: Com
     name,
     method,
     needsVerification: false,
-    // A condition over what most deliveries do not have fails for these, which are then no handshake.
+    // A condition on fields that most deliveries lack fails for these, so they are not handshakes.
     recognises: (request) => condition === undefined || evaluateFilter(condition, dataOf(request)) === true,
     refuse(request) {
       const detail = answered(request);
@@ -89,7 +89,7 @@ function ownHandshake(method: OwnHandshake['method'], { condition, answer }: Com
 
 const MOST_BODY_BYTES = 16 * 1024;
 
-/** The answer, or why there is none: never with a value of the request. */
+/** The answer, or the reason why there is none, which never contains a value of the request. */
 function answerTo(template: CompiledTemplate, request: AskedHandshake): ReturnType<typeof answerOf> {
   let output: Json;
   try {
@@ -104,12 +104,12 @@ function answerTo(template: CompiledTemplate, request: AskedHandshake): ReturnTy
   return bytes > MOST_BODY_BYTES ? `answer.body: it has ${bytes} bytes; at most ${MOST_BODY_BYTES} are sent` : answer;
 }
 
-/** As much of the body is read as for search keys: a probe is small. */
+/** Reads as much of the body as search keys do: a probe is small. */
 function dataOf({ headers, query, body }: AskedHandshake): DeliveryData {
   const arrived = new ArrivingBody(body, { contentType: headers['content-type'] });
   const roots = {
     headers,
-    // Of a parameter that comes twice the first counts.
+    // The first value of a repeated parameter counts.
     query: Object.fromEntries([...query].reverse()),
     get body() {
       return arrived.value();
@@ -119,8 +119,8 @@ function dataOf({ headers, query, body }: AskedHandshake): DeliveryData {
 }
 
 /**
- * Headers that would do something in a browser, a proxy or the connection, or that the service sets itself: whoever may choose
- * a header of an answer on the origin of the dashboard must not choose these.
+ * Headers with an effect in a browser, a proxy or the connection, or that the service sets itself. Authors of manifests
+ * must not choose them for answers on the origin of the dashboard.
  */
 const REFUSED = [
   /^(?:connection|keep-alive|te|trailer|transfer-encoding|upgrade|via|host|date|server|proxy-.*)$/,
@@ -138,7 +138,7 @@ export function isAnswered(header: string): boolean {
   return !REFUSED.some((names) => names.test(header.toLowerCase()));
 }
 
-/** What of a literal text is likely an expression that lost its `${ }`. */
+/** A hint if a literal text looks like an expression that lost its `${ }`. */
 export function bareExpression(text: string): string | undefined {
   const source = text.trim();
   if (!/^(?:query|headers|body)\s*[.[]/.test(source)) return undefined;
