@@ -17,11 +17,11 @@ interface HoldingServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'deliveriesHeld'>;
-  /** Whether triggers that do not say otherwise hold deliveries. */
+  /** Whether deliveries are held for triggers that do not set it. */
   readonly holdDeliveries: boolean;
 }
 
-/** A turn of the writer, which acceptances wait for. */
+/** Runs released in one turn of the writer, for which acceptances wait. */
 export const RUNS_A_CHUNK = 100;
 const RETRY_MS = 1000;
 
@@ -43,7 +43,7 @@ export function createHolding(services: HoldingServices): Holding {
       );
       for (const run of runs) engine.announce(run);
       if (left === 0 || runs.length === 0) return;
-      // Whatever else waits for the writer goes first.
+      // Other work for the writer goes first.
       await setImmediate();
     }
   };
@@ -51,7 +51,7 @@ export function createHolding(services: HoldingServices): Holding {
     if (isStopping || releases.has(flowId) || !isOpen(flowId)) return;
     const releasing = releaseAll(flowId)
       .catch((error: unknown) => {
-        // They stay held, in order: nothing is lost by trying again.
+        // Trying again is safe: they stay held, in order.
         logger.error({ err: error, flowId }, 'held deliveries could not be released; trying again');
         retries.set(flowId, setTimeout(() => release(flowId), RETRY_MS).unref());
       })
@@ -95,23 +95,23 @@ export function createHolding(services: HoldingServices): Holding {
   };
 }
 
-/** What changes how many deliveries of a flow are held. */
+/** Calls that change the number of a flow's held deliveries. */
 interface Changes {
-  /** Calls of the store that are not answered. */
+  /** Unanswered calls of the store. */
   underWay: number;
   /** Calls so far. */
   begun: number;
-  /** Whether to count again when none is under way. */
+  /** Whether to count again once no call is under way. */
   isUnsure: boolean;
 }
 
-/** Keeps how many deliveries of each flow are held, while this process and others hold and release some. */
+/** Tracks the number of held deliveries by flow, while this process and others hold and release some. */
 function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics'>) {
   const counts = new Map<string, number>();
   const changes = new Map<string, Changes>();
 
   const set = (flowId: string, count: number) => {
-    // Otherwise the metrics would name a flow as soon as somebody looked whether it holds any.
+    // Otherwise the metrics would list a flow as soon as somebody asks for its number of held deliveries.
     if (count === 0 && !counts.has(flowId)) return;
     counts.set(flowId, count);
     metrics.deliveriesHeld.set({ flow: flowId }, count);
@@ -121,7 +121,7 @@ function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics
     changes.set(flowId, known);
     return known;
   };
-  /** A count that was read while another call was under way has its change or not: then it is read again, after it. */
+  /** Counts again if a call began meanwhile: the count read may or may not include its change. */
   const recount = async (flowId: string) => {
     const own = changesOf(flowId);
     while (own.underWay === 0) {
@@ -141,14 +141,14 @@ function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics
     try {
       return await change(own);
     } catch (error) {
-      // It may have been carried out.
+      // The call may have been carried out.
       own.isUnsure = true;
       throw error;
     } finally {
       own.underWay -= 1;
       if (own.underWay === 0 && own.isUnsure) {
         own.isUnsure = false;
-        // When a store that is away comes back, it tells of all flows, and they are counted again.
+        // If the store is unavailable: once it is back, it reports all flows, and they are counted again.
         recount(flowId).catch(() => {});
       }
     }
@@ -178,7 +178,7 @@ function createCounts({ rows, metrics }: Pick<HoldingServices, 'rows' | 'metrics
         const { underWay, begun } = own;
         const released = await releaseSome();
         set(flowId, released.left);
-        // Deliveries that were held meanwhile may be among those that are left.
+        // Deliveries that were held meanwhile may be included in `left`.
         if (underWay > 1 || own.begun > begun) own.isUnsure = true;
         return released;
       }),

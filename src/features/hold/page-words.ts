@@ -1,11 +1,11 @@
-/** Of a trigger, as the API shows it. */
+/** A trigger in the API's answer. */
 interface Trigger {
   readonly key: string;
   readonly type: string;
   readonly holdsDeliveries?: boolean | undefined;
 }
 
-/** Undefined where the flow has no webhook. A drain holds them, unless somebody says otherwise. */
+/** The choice for deliveries to a closed flow; undefined if the flow has no webhook. A drain holds them by default. */
 function choice(triggers: readonly Trigger[], until: 'enable' | 'resume') {
   const webhooks = triggers.filter(({ type }) => type === 'webhook');
   const holding = webhooks.filter(({ holdsDeliveries }) => holdsDeliveries === true).map(({ key }) => key);
@@ -20,10 +20,10 @@ function choice(triggers: readonly Trigger[], until: 'enable' | 'resume') {
   return { label: 'Deliveries meanwhile', options, value: until === 'resume' ? 'hold' : asSaid };
 }
 
-/** What a person chooses for deliveries to a flow that is closed. */
+/** The choice of a person for deliveries to a closed flow. */
 export const whileClosed = {
   choice,
-  // Nothing where its triggers say.
+  // Nothing if the triggers decide.
   said: (chosen: string | undefined) => (chosen === 'hold' || chosen === 'refuse' ? { hold: chosen === 'hold' } : {}),
 };
 

@@ -31,7 +31,7 @@ interface DialogProps {
   readonly onDone: () => void;
 }
 
-/** Gets rid of accepted deliveries whose runs have not started; nothing else does. */
+/** The only way to discard accepted deliveries whose runs have not started. */
 function DiscardDialog({ flow: { id, name, held }, onClose, onDone }: DialogProps) {
   const discard = async (why: Why) => {
     const { message } = await ask<{ message: string }>(`/flows/${id}/held/discard`, { method: 'POST', body: why });

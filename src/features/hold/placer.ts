@@ -15,23 +15,23 @@ function* admit(
   const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   if (flow?.deletedAt !== undefined) return 'outdated';
   if (whyClosed(flow) === undefined) {
-    // While some are held, the next one has to queue behind them.
+    // While some deliveries are held, the next one has to queue behind them.
     const held = yield* port.get(sql`SELECT 1 AS one FROM sluice.held_deliveries WHERE flow_id = ${flowId} LIMIT 1`);
     if (held === undefined) return 'open';
   }
   return flow !== undefined && flow.revision !== revision ? 'outdated' : 'held';
 }
 
-/** Of the bounds a flow has half. */
+/** Whether a delivery fits within the bounds, half of which one flow can use. */
 function* fits(port: Port, held: Held, { maxRows, maxBytes }: Bounds): Decision<boolean> {
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return true;
-  // One after the other, whatever the flow: else several could fit where one does.
+  // One check at a time, for all flows: otherwise several deliveries could fit in the room of one.
   yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice holds', sluice_lock_scope))`);
   const { rows, bytes } = yield* measureKept(port, 'held');
   const more = bytesOf(held);
   if (rows + 1 > maxRows || bytes + more > maxBytes) return false;
   if (bytes + more <= maxBytes / 2) return true;
-  // Others find the other half, however much is sent to this one.
+  // The other half stays free for other flows, however much is sent to this one.
   const own = yield* port.get<{ bytes: number }>(
     sql`SELECT held_bytes AS bytes FROM sluice.flows WHERE id = ${held.run.flow_id}`,
   );

@@ -21,7 +21,7 @@ const discardBody = z.strictObject({
     .describe('Only deliveries that were held before this time; all if absent.'),
 });
 
-/** The only way to get rid of accepted deliveries whose runs have not started. */
+/** The only way to discard accepted deliveries whose runs have not started. */
 const discardRoute: ApiRoutes = (app, services) => {
   app.post(
     '/flows/api/flows/:id/held/discard',
@@ -57,7 +57,7 @@ const discardRoute: ApiRoutes = (app, services) => {
   );
 };
 
-/** Removes deliveries that were held before an instant, so that no run starts for them; `note` says why. */
+/** Discards deliveries that were held before an instant, so no run starts for them; `note` gives the reason. */
 async function discard(
   which: { readonly flowId: string; readonly heldBefore: number; readonly note: string },
   { store, holding }: Pick<DashboardServices, 'store' | 'holding'>,
@@ -67,19 +67,19 @@ async function discard(
       const chunk = await store.of(holdStore).discardHeld({ ...which, limit: RUNS_A_CHUNK });
       discarded += chunk.discarded;
       if (chunk.discarded < RUNS_A_CHUNK) return { discarded, left: chunk.left };
-      // Whatever else waits for the writer goes first.
+      // Other work for the writer goes first.
       await setImmediate();
     }
   } finally {
-    // When a store that is away comes back, it tells of all flows, and they are counted again.
+    // If the store is unavailable: once it is back, it reports all flows, and they are counted again.
     await holding.refresh(which.flowId).catch(() => {});
   }
 }
 
-/** Longer than a drain or an outage of what a flow calls. */
+/** Longer than a drain, or an outage of a service that a flow calls. */
 const LONG_HELD_MS = 7 * DAY_MS;
 
-/** Nothing starts or deletes them by itself. */
+/** Reports all held deliveries: only people start or discard them. */
 async function heldDeliveries(
   { flows, now }: Situation,
   { store }: Pick<DashboardServices, 'store'>,

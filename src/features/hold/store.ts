@@ -43,7 +43,7 @@ interface HeldOfFlow {
   readonly oldestAt: number;
 }
 
-/** A held delivery: what its run will be planned from. */
+/** A held delivery: the input for planning its run. */
 interface HeldDelivery {
   readonly seq: number;
   readonly triggerKey: string;
@@ -52,7 +52,7 @@ interface HeldDelivery {
   readonly deliveryId: string | null;
   readonly traceparent: string | null;
   readonly contentType: string | null;
-  /** JSON text, as the headers. */
+  /** JSON text, like the headers. */
   readonly searchKeys: string | null;
   readonly heldAt: number;
   readonly headers: string;
@@ -60,10 +60,10 @@ interface HeldDelivery {
   readonly isTrusted: boolean;
 }
 
-/** A release ends after so many bytes of bodies, so that it does not hold up other writes for long. */
+/** A release stops after this many bytes of bodies, so that it does not block other writes for long. */
 const RELEASED_BYTES = 4 * 1024 * 1024;
 
-/** Starts runs of the newest revision for deliveries that were held, in the order of their arrival. */
+/** Starts runs of the newest revision for held deliveries, in the order of arrival. */
 function* releaseHeld(port: Port, { flowId, limit, at }: ReleaseQuery): Decision<Release> {
   const flow = (yield* lockFlows(port, [flowId])).get(flowId);
   const runs: StartedRun[] = [];
@@ -96,7 +96,7 @@ function* releaseHeld(port: Port, { flowId, limit, at }: ReleaseQuery): Decision
   return { runs, left: yield* holdPlacer.held.count(port, flowId) };
 }
 
-/** Those that join the runs of these: a run starts with all of its deliveries. */
+/** Held deliveries that join the runs of these: a run starts with all of its deliveries. */
 function* joining(port: Port, seqs: readonly number[]): Decision<number[]> {
   const rows = yield* port.all<{ seq: number }>(sql`
     SELECT seq FROM sluice.held_deliveries
@@ -123,13 +123,13 @@ function* removeHeld(port: Port, flowId: string, seqs: readonly number[]): Decis
   );
   const bytes = removed.reduce((sum, each) => sum + each.bytes, 0);
   port.count('kept_sizes', ['held'], { rows: -removed.length, bytes: -bytes });
-  // A replica of an earlier release does not add to it.
+  // Never below 0: a replica of an earlier release does not add to `held_bytes`.
   port.later(sql`
     UPDATE sluice.flows SET held_bytes = CASE WHEN held_bytes < ${bytes} THEN 0 ELSE held_bytes - ${bytes} END
     WHERE id = ${flowId}`);
 }
 
-/** Removes held deliveries of which no run is to start; their names stay known, and their records say why. */
+/** Removes held deliveries whose runs shall not start; their names stay known, and their records get the reason. */
 function* discardHeld(port: Port, { flowId, heldBefore, limit, note }: DiscardQuery): Decision<Discard> {
   yield* lockFlows(port, [flowId]);
   const found = yield* port.all<Pick<HeldDelivery, 'seq' | 'deliveryId' | 'runId'>>(sql`
@@ -138,11 +138,11 @@ function* discardHeld(port: Port, { flowId, heldBefore, limit, note }: DiscardQu
   if (found.length > 0) {
     const deliveryIds = found.flatMap(({ deliveryId }) => deliveryId ?? []);
     const runIds = found.map(({ runId }) => runId);
-    // Not of one that started a run of another flow.
+    // Not if the record names a run of another flow.
     port.later(sql`
       UPDATE sluice.deliveries SET detail = ${note}
       WHERE id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
-    // What several flows got says so of each.
+    // For deliveries of several flows, each flow's share records it.
     port.later(sql`
       UPDATE sluice.delivery_shares SET outcome = 'discarded'
       WHERE delivery_id = ANY (${deliveryIds}::uuid[]) AND run_id = ANY (${runIds}::uuid[])`);
@@ -184,7 +184,7 @@ function runOf(held: HeldDelivery, flow: Newest, at: number): NewRun {
     deliveryId,
     sourceRunId: null,
     traceparent,
-    // Those that it arrived with, whatever its flow names since.
+    // The search keys with which it arrived, whatever its flow defines now.
     searchKeys: toSearchKeys(held.searchKeys),
     order: orderIn(flow.prepared, trigger, held.isTrusted),
     at,
@@ -195,8 +195,8 @@ export const holdStore = storePart({
   name: 'hold',
   verbs: {
     /**
-     * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and removes them
-     * from those held. Starts none while the flow is disabled or drained.
+     * Starts the runs of at most `limit` held deliveries, oldest first, each with the newest revision, and stops
+     * holding these. Starts none while the flow is disabled or drained.
      */
     releaseHeld: {
       access: 'write',
@@ -204,15 +204,15 @@ export const holdStore = storePart({
       decide: releaseHeld,
     },
     /**
-     * Removes at most `limit` held deliveries, oldest first, that were held before an instant: their runs never start. Nonces
-     * and idempotency keys stay known, and the records get `note` as their detail.
+     * Removes at most `limit` deliveries held before an instant, oldest first: their runs never start. Nonces and
+     * idempotency keys stay known, and the records get `note` as their detail.
      */
     discardHeld: {
       access: 'write',
       changes: ({ flowId }: DiscardQuery, { discarded }: Discard) => (discarded > 0 ? [{ kind: 'flow', flowId }] : []),
       decide: discardHeld,
     },
-    /** How many deliveries each flow holds, and since when the oldest of them; flows without any are absent. */
+    /** The number of held deliveries by flow, and the time of the oldest; flows without any are left out. */
     listHeld: {
       access: 'read',
       *decide(port: Port): Decision<HeldOfFlow[]> {
