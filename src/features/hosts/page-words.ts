@@ -1,4 +1,4 @@
-/** What its operations are called in the activity. */
+/** Names of the operations in the activity list. */
 export const actions = {
   closeCircuit: 'Call a host again',
 };

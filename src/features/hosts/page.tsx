@@ -17,7 +17,7 @@ import type { hostSchema } from './service.ts';
 
 type Host = z.output<typeof hostSchema>;
 
-/** The hosts that steps call: who is not called now, who is called at a limited rate, and what waits. */
+/** The hosts that steps call, with open circuits, limits and waiting steps. */
 function HostsPage() {
   const hosts = useResource<readonly Host[]>('/hosts', { refreshOn: ['step.completed', 'run.started'] });
   return (

@@ -124,7 +124,7 @@ function openView(origin: string, circuit: OpenCircuit) {
   };
 }
 
-/** How many runs of each flow wait for a host, by its origin: of the newest runs that wait for one. */
+/** The number of waiting runs by origin and flow, among the newest runs that wait for a host. */
 type Waiting = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
 const WAITING_RUNS = 200;
@@ -146,8 +146,8 @@ async function waitingRuns({ store }: Pick<DashboardServices, 'store'>, now: num
 }
 
 /**
- * What operators are told about hosts with open circuits: once for each flow whose runs wait, so that its owners hear of it. A
- * host that nothing waits for is reported until its first try, because its failures were failures of steps.
+ * Reports hosts with open circuits: once for each flow whose runs wait, so that its owners hear of it. A host without
+ * waiting steps is reported until its first try, because its failures were failures of steps.
  */
 export function openCircuits(
   all: readonly HostState[],
@@ -179,7 +179,7 @@ export function openCircuits(
   });
 }
 
-/** As `callerOf` names it. */
+/** The flow in a name from `callerOf`. */
 const FLOW_OF_CALLER = / of flow ([0-9a-f-]{36})/;
 
 export const hosts = servicePart({
