@@ -1,6 +1,6 @@
 import { compileAddresses } from '../../webhooks/networks/addresses.ts';
 
-/** Whether the trigger's lists of addresses take every one of the entries. */
+/** Whether the address lists of a trigger accept every entry. */
 export function areAddresses(entries: readonly unknown[]): entries is readonly string[] {
   if (entries.length === 0 || !entries.every((entry) => typeof entry === 'string')) return false;
   try {

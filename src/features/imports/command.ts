@@ -59,7 +59,7 @@ function addFrom(command: Command): void {
     );
 }
 
-/** A manifest for each trigger of an export, or none; the exit code says whether all of it was taken over. */
+/** Writes a manifest for each trigger of an export, or none; the exit code says whether everything was taken over. */
 async function writeImported(path: string | undefined, options: FromOptions): Promise<void> {
   if (path === undefined) throw new CommandError('--from: name the file with the export, or - for standard input');
   const mistake = mistakeIn(options);
@@ -108,7 +108,7 @@ function mistakeIn({ publisher, generateKey, key, forward }: FromOptions): strin
   return mistake === undefined ? undefined : `--forward: ${mistake}`;
 }
 
-/** Exports are small; whoever has a larger one named another file. */
+/** Exports are small; a larger file is probably the wrong one. */
 const MOST_BYTES = 4 * 1024 * 1024;
 
 async function imported(path: string, kind: ImportedKind) {
@@ -140,7 +140,7 @@ async function readText(path: string): Promise<string> {
   }
 }
 
-/** One for each, by their names; none is taken. */
+/** One unused slug for each trigger, from its name. */
 function slugsFor(
   triggers: readonly ImportedTrigger[],
   given: string | undefined,
@@ -172,7 +172,7 @@ function slugOf(name: string): string {
   return slug === '' ? 'webhook' : slug;
 }
 
-/** Variables that other flows read: another secret must not take their place. */
+/** Variables that other flows read: a new secret must not replace them. */
 function variablesIn(flows: readonly LoadedFlow[]): ReadonlySet<string> {
   const texts = flows.flatMap(({ webhooks }) => webhooks.flatMap(({ inputs }) => Object.values(inputs)));
   return new Set(texts.flatMap((text) => (typeof text === 'string' && isReference(text) ? text.toLowerCase() : [])));
@@ -195,7 +195,7 @@ function flowOf(
   };
 }
 
-/** No two slugs have the same, and none begins with a digit. */
+/** A variable name for each slug: no two slugs share one, and none begins with a digit. */
 function variableOf(slug: string): string {
   const name = slug.replace(/[^A-Za-z0-9]/g, '_').toUpperCase();
   return /^\d/.test(name) ? `_${name}` : name;
@@ -209,7 +209,7 @@ function manifestOf(
   if (verifiedBy !== undefined && 'scheme' in verifiedBy) {
     const publisher = publishers.find((it) => it.inputs.webhookSignatureScheme === verifiedBy.scheme);
     if (publisher === undefined) throw new CommandError(`No known publisher signs as ${verifiedBy.scheme}`);
-    // Whoever hands the key over does so again.
+    // A publisher without a key field sends its key itself, and does so again.
     const key = publisher.inputs.webhookHmacKey === undefined ? undefined : flow.key;
     return withInputs(publisherManifest({ ...flow, key, publisher }, settings), {
       ...inputs,
@@ -222,7 +222,7 @@ function manifestOf(
     webhookSlug: flow.slug,
     ...verifiedBy?.inputs,
     ...(flow.key !== undefined && { webhookHmacKey: flow.key }),
-    // Without a time that is signed, it lets the same body in once.
+    // Without a signed time, the same body is accepted once.
     ...(verifiedBy !== undefined && {
       webhookReplayToleranceSeconds: verifiedBy.inputs.webhookReplayToleranceSeconds ?? 300,
       webhookDuplicateResponse: 'acknowledge' as const,
@@ -273,7 +273,7 @@ function linesOn({ trigger, flow, manifest, file, warnings }: Written, settings:
   ];
 }
 
-/** Which value goes where, without it. */
+/** Where to put which value, without the value. */
 function keyText(reference: string, { key }: ImportedTrigger, flow: NewFlow): string {
   const place = placeOfReference(reference);
   if (reference !== flow.key) return place;

@@ -13,18 +13,18 @@ import {
   textOf,
 } from './imported.ts';
 
-/** What Hookdeck and Sluice call differently. */
+/** Names that differ between Hookdeck and Sluice. */
 const OTHER_NAMES: Readonly<Record<string, string>> = { AWS_SNS: 'AmazonSns' };
 
-/** Types of sources whose verification is told apart from the type. */
+/** Types of sources that do not determine the verification. */
 const GENERIC = ['', 'WEBHOOK', 'HTTP', 'MANAGED', 'PUBLISH_API'];
 
-/** How a source is verified, whichever release of the API, of the CLI or of Terraform wrote it down. */
+/** The verification of a source, whichever release of the API, the CLI or Terraform wrote it. */
 interface Verification {
-  /** In capitals, such as `STRIPE` or `HMAC`; undefined where nothing is verified, and `UNTOLD` where the file does not say how. */
+  /** In capitals, such as `STRIPE` or `HMAC`; undefined without verification, and `UNTOLD` if the file does not say. */
   readonly kind: string | undefined;
   readonly values: Members | undefined;
-  /** Where the values are. */
+  /** Place of the values. */
   readonly at: string;
 }
 
@@ -68,7 +68,7 @@ export function readHookdeck(document: unknown): Imported {
 
 const nameOf = (source: Members) => textOf(source.name) ?? 'source';
 
-/** Destinations have a name, a type and a `config` too, and that has a URL. */
+/** Destinations also have a name, a type and a `config`, but theirs has a URL. */
 function isSource(members: Members): boolean {
   const { name, type, verification, config, allowed_http_methods: methods, url } = members;
   if (typeof name !== 'string' || 'source' in members || 'destination' in members) return false;
@@ -84,7 +84,7 @@ function terraformResource(members: Members): { readonly type: string; readonly 
   return type?.startsWith('hookdeck_') && values !== undefined ? { type, values } : undefined;
 }
 
-/** Terraform has it as the text of JSON. */
+/** Terraform writes it as JSON text. */
 function configOf(config: unknown): Members | undefined {
   if (typeof config !== 'string') return membersOf(config);
   try {
@@ -94,7 +94,7 @@ function configOf(config: unknown): Members | undefined {
   }
 }
 
-/** The auth of a source that Terraform has beside it, which is of the type of the source where it names none. */
+/** A source's auth from a separate Terraform resource; without a type, it has the type of the source. */
 function ofBoth(source: Members, beside: Verification): Verification {
   const named = textOf(source.type)?.toUpperCase() ?? '';
   const ofType = GENERIC.includes(named) ? kindOf(beside.values) : named;
@@ -137,7 +137,7 @@ function kindOf(values: Members | undefined): string | undefined {
 
 const AS_AUTH = 'ask its API with include=config.auth';
 
-/** The trigger, or why there is none. */
+/** The trigger, or the reason why there is none. */
 function triggerOf(
   source: Members,
   connections: readonly Members[],
@@ -166,7 +166,7 @@ function triggerOf(
   return { ...common, verifiedBy: { scheme }, key: keyOf(values, at) };
 }
 
-/** The fields of what no publisher has to itself; or why there are none; undefined for a publisher. */
+/** Fields for a verification of no particular publisher, or why there are none; undefined for a publisher. */
 function fieldsOf(kind: string, values: Members): WebhookInputs | string | undefined {
   const header = textOf(values.header_key);
   if (kind === 'BASIC_AUTH' || kind === 'POSTMARK') return { webhookSignatureScheme: 'Basic' };
@@ -189,7 +189,7 @@ function fieldsOf(kind: string, values: Members): WebhookInputs | string | undef
   };
 }
 
-/** The members that are the key, as Hookdeck calls them for one publisher or another. */
+/** The members that can hold the key, which Hookdeck names by publisher. */
 const KEYS = ['webhook_secret_key', 'api_key', 'public_key', 'webhook_id', 'password'] as const;
 
 function keyOf(values: Members | undefined, at: string): ImportedKey {

@@ -3,34 +3,34 @@ import { plainName } from '../../model/plain-name.ts';
 import { printable } from '../../model/text.ts';
 import { BUILT_IN_SCHEMES } from '../../webhooks/schemes/publishers/index.ts';
 
-/** What was found in a file of another service. */
+/** The triggers found in a file of another service. */
 export interface Imported {
   readonly triggers: readonly ImportedTrigger[];
-  /** What became no trigger, and why. Never holds a secret. */
+  /** Everything that became no trigger, with the reason. Never contains a secret. */
   readonly leftOut: readonly string[];
 }
 
 export interface ImportedTrigger {
-  /** What it is called there. */
+  /** Its name there. */
   readonly name: string;
-  /** The scheme of a publisher, whose page has the other fields; the fields themselves; or undefined where nothing is verified. */
+  /** A publisher's scheme, whose page has the other fields; or the fields; undefined without verification. */
   readonly verifiedBy: { readonly scheme: string } | { readonly inputs: WebhookInputs } | undefined;
-  /** Fields that go with any scheme. */
+  /** Fields that fit any scheme. */
   readonly inputs?: WebhookInputs;
-  /** Which value of the file is the key; undefined where the file has none. */
+  /** The value of the file that is the key; undefined if the file has none. */
   readonly key?: ImportedKey | undefined;
-  /** What is good to know, and what is the reader's to do. */
+  /** Facts worth knowing, and the reader's tasks. */
   readonly notes: readonly string[];
-  /** What the file says and the manifest does not. Never holds a secret. */
+  /** Settings of the file that the manifest lacks. Never contains a secret. */
   readonly notTaken: readonly string[];
 }
 
 export interface ImportedKey {
-  /** Where the value is, such as `config.auth.webhook_secret_key`; undefined where the file does not have it. */
+  /** Place of the value, such as `config.auth.webhook_secret_key`; undefined if the file does not have it. */
   readonly at?: string | undefined;
 }
 
-/** A file that is not what it was said to be. */
+/** A file of another kind than expected. */
 export class NotReadable extends Error {}
 
 export type Members = Readonly<Record<string, unknown>>;
@@ -39,7 +39,7 @@ export function membersOf(value: unknown): Members | undefined {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : undefined;
 }
 
-/** Empty where the value is no list. */
+/** Empty unless the value is a list. */
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 /** The items of a list that have members. */
@@ -48,14 +48,14 @@ export const membersIn = (value: unknown): Members[] =>
     .map(membersOf)
     .filter((members) => members !== undefined);
 
-/** A text that is not empty. */
+/** A non-empty text. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined;
 
 /** Exports are shallow; a deeper one was made to be expensive. */
 const MOST_LEVELS = 24;
 
-/** Every object in a document, from the outside in, with the keys that lead to it; `enters` says which of them to look into. */
+/** All objects in a document, outermost first; `enters` decides from an object and its path whether to look into it. */
 export function* objectsIn(
   value: unknown,
   enters: (members: Members, path: readonly string[]) => boolean,
@@ -72,7 +72,7 @@ export function* objectsIn(
   }
 }
 
-/** The built-in scheme of that name, whatever its case; undefined where there is none. */
+/** The built-in scheme of that name, in any case; undefined if there is none. */
 export function schemeCalled(name: string): string | undefined {
   const wanted = plainName(name);
   const found = BUILT_IN_SCHEMES.find((spec) =>
@@ -83,7 +83,7 @@ export function schemeCalled(name: string): string | undefined {
 
 const MOST_CHARACTERS = 60;
 
-/** A name out of the file, for a line of text. */
+/** A name from the file, for a line of text. */
 export function quoted(name: string): string {
   const text = printable(name);
   return `"${text.length <= MOST_CHARACTERS ? text : `${text.slice(0, MOST_CHARACTERS - 1)}…`}"`;

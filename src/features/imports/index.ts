@@ -4,11 +4,11 @@ import { readN8n } from './n8n.ts';
 import { readNgrok } from './ngrok.ts';
 import { readSvix } from './svix.ts';
 
-/** What `new --from` reads: exports of these services. */
+/** Services whose exports `new --from` reads. */
 export const IMPORTED_KINDS = ['hookdeck', 'svix', 'n8n', 'ngrok'] as const;
 export type ImportedKind = (typeof IMPORTED_KINDS)[number];
 
-/** How the document of an export is read. */
+/** Reads the document of each service's export. */
 const EXPORTS: Readonly<Record<ImportedKind, (document: unknown) => Imported>> = {
   hookdeck: readHookdeck,
   svix: readSvix,
@@ -26,10 +26,10 @@ export async function readImport(kind: ImportedKind, text: string): Promise<Impo
   return found;
 }
 
-/** Each becomes a file. */
+/** Each trigger becomes a file. */
 const MOST_TRIGGERS = 1000;
 
-/** Undefined for a text that is neither JSON nor YAML of members or a list. */
+/** Undefined if the text is neither JSON nor YAML with members or a list. */
 async function documentIn(text: string): Promise<object | undefined> {
   const { parse } = await import('yaml');
   const read = (how: (text: string) => unknown): object | undefined => {

@@ -14,7 +14,7 @@ import {
   textOf,
 } from './imported.ts';
 
-/** What n8n and Sluice call differently. */
+/** Names that differ between n8n and Sluice. */
 const OTHER_NAMES: Readonly<Record<string, string>> = { awssns: 'AmazonSns', facebookleadads: 'Meta' };
 
 /** Webhooks and publishers' triggers of exported workflows: n8n's `Webhook` node 1 to 2.1, read 2026-11. */
@@ -40,7 +40,7 @@ export function readN8n(document: unknown): Imported {
 
 const nameOf = ({ name }: Members) => textOf(name) ?? 'webhook';
 
-/** `webhook`, or the publisher that the node is for; undefined for a node that no webhook starts. */
+/** `webhook`, or the publisher of the node; undefined for a node that no webhook starts. */
 function kindOf({ type }: Members): string | undefined {
   const [, kind] = /^n8n-nodes-base\.(\w+)$/.exec(textOf(type) ?? '') ?? [];
   if (kind === 'webhook') return kind;
@@ -48,14 +48,14 @@ function kindOf({ type }: Members): string | undefined {
   return publisher !== undefined && !NOT_CALLED.has(publisher) ? publisher : undefined;
 }
 
-/** Triggers that no publisher calls. */
+/** Triggers that publishers do not call. */
 const NOT_CALLED = new Set(
   'chat error evaluation executeWorkflow form interval localFile manual mqtt n8n rssFeedRead schedule sse workflow'.split(
     ' ',
   ),
 );
 
-/** The trigger, or why there is none. */
+/** The trigger, or the reason why there is none. */
 function triggerOf(node: Members, workflow: Members, others: readonly Members[]): ImportedTrigger | string {
   if (node.disabled === true) return 'it is disabled there';
   const kind = kindOf(node) ?? '';
@@ -73,7 +73,7 @@ function triggerOf(node: Members, workflow: Members, others: readonly Members[])
   return { ...common, verifiedBy: { scheme }, key: {}, notes };
 }
 
-/** Whoever has no authentication in the webhook itself may compare a signature in a node behind it. */
+/** Without authentication in the webhook itself, a later node may compare a signature. */
 function mayVerify({ type, parameters }: Members): boolean {
   const { action, jsCode, functionCode, pythonCode } = membersOf(parameters) ?? {};
   if (type === 'n8n-nodes-base.crypto') return action === 'hmac' || action === 'sign';
@@ -123,7 +123,7 @@ function webhookOf({ parameters: given, credentials }: Members, common: Common):
   };
 }
 
-/** n8n makes up a GUID, which tells nobody anything. */
+/** n8n generates GUIDs, which mean nothing to people. */
 function nameIn(path: unknown): string | undefined {
   const name = textOf(path);
   return name === undefined || GUID.test(name) ? undefined : name;
@@ -144,7 +144,7 @@ function authenticationOf(authentication: unknown): { readonly inputs: WebhookIn
   }
 }
 
-/** Undefined where they cannot be said. n8n takes an entry for a part of the address; a trigger takes whole ones alone. */
+/** Undefined if a trigger cannot express them: it takes only whole addresses, and n8n also parts of them. */
 function addressesOf({ ipWhitelist }: Members): WebhookInputs | undefined {
   const list = Array.isArray(ipWhitelist) ? ipWhitelist : (textOf(ipWhitelist)?.split(',') ?? []);
   const entries = list.map((entry) => (typeof entry === 'string' ? entry.trim() : entry)).filter((it) => it !== '');

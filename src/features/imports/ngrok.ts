@@ -14,7 +14,7 @@ import {
   textOf,
 } from './imported.ts';
 
-/** What ngrok and Sluice call differently. */
+/** Names that differ between ngrok and Sluice. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
   sns: 'AmazonSns',
   coinbase: 'CoinbaseCommerce',
@@ -28,7 +28,7 @@ interface Rule {
   readonly actions: readonly Members[];
 }
 
-/** The actions `verify-webhook` of traffic policies, in a policy or in what contains one: ngrok.com/docs/traffic-policy, read 2026-11. */
+/** `verify-webhook` actions of traffic policies in any document: ngrok.com/docs/traffic-policy, read 2026-11. */
 export function readNgrok(document: unknown): Imported {
   const policies = [...objectsIn(document, () => true)].flatMap(({ on_http_request: rules, inbound }) =>
     [rules, inbound].flatMap((list) => (Array.isArray(list) ? [rulesOf(list)] : [])),
@@ -54,7 +54,7 @@ function rulesOf(list: readonly unknown[]): Rule[] {
   return membersIn(list).map((members) => ({ members, actions: membersIn(members.actions) }));
 }
 
-/** The trigger, or why there is none. */
+/** The trigger, or the reason why there is none. */
 function triggerOf({ config: given }: Members, rule: Rule, rules: readonly Rule[]): ImportedTrigger | string {
   const config = membersOf(given) ?? {};
   const provider = textOf(config.provider);
@@ -62,7 +62,7 @@ function triggerOf({ config: given }: Members, rule: Rule, rules: readonly Rule[
   const scheme = schemeCalled(OTHER_NAMES[provider.toLowerCase()] ?? provider);
   if (scheme === undefined) return `Sluice has no scheme for ${quoted(provider)}`;
   const expressions = listOf(rule.members.expressions);
-  // Of another rule it may be about other requests.
+  // Another rule with expressions may be about other requests.
   const limits = rules.filter((it) => it === rule || listOf(it.members.expressions).length === 0);
   const actions = rules.flatMap((it) => it.actions.map((action) => ({ action, counts: limits.includes(it) })));
   const addresses = addressesOf(actions.filter(({ counts }) => counts).map(({ action }) => action));
@@ -85,13 +85,13 @@ function triggerOf({ config: given }: Members, rule: Rule, rules: readonly Rule[
   };
 }
 
-/** Of all actions `restrict-ips`; undefined where they cannot be said, or would have to hold at once. */
+/** The lists of all `restrict-ips` actions; undefined if a trigger cannot express them, or several apply at once. */
 function addressesOf(actions: readonly Members[]): WebhookInputs | undefined {
   const limits = actions.filter(({ type }) => type === 'restrict-ips').map(({ config }) => membersOf(config) ?? {});
   if (limits.length === 0) return {};
   const [{ allow, deny, ip_policies: policies, enforce } = {}] = limits;
   if (limits.length > 1 || policies !== undefined) return undefined;
-  // It refuses nobody there.
+  // The action is not enforced there.
   if (enforce === false) return {};
   const lists = [allow, deny].filter((list) => list !== undefined);
   if (lists.length === 0 || !lists.every((list) => Array.isArray(list) && areAddresses(list))) return undefined;

@@ -10,7 +10,7 @@ import {
   textOf,
 } from './imported.ts';
 
-/** Types of Svix Ingest whose publishers sign by Standard Webhooks: those with its `SvixConfig`, svix 2.5.0, read 2026-11. */
+/** Types of Svix Ingest that sign by Standard Webhooks: those with its `SvixConfig`, svix 2.5.0, read 2026-11. */
 const STANDARD = new Set(
   (
     'beehiiv brex clerk guesty incident-io lithic nash open-ai pleo psi-fi render replicate resend safebase sardine stych ' +
@@ -37,7 +37,7 @@ const nameOf = ({ uid, name }: Members) => textOf(name) ?? textOf(uid) ?? 'sourc
 const isSource = ({ name, type }: Members) =>
   typeof name === 'string' && typeof type === 'string' && /^[a-z][a-z0-9-]*$/i.test(type);
 
-/** The trigger, or why there is none. */
+/** The trigger, or the reason why there is none. */
 function triggerOf(source: Members): ImportedTrigger | string {
   const { type, config } = source;
   const kind = (textOf(type) ?? '').replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
