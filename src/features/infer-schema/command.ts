@@ -29,7 +29,7 @@ function inferCommand(): Command {
 }
 
 async function infer(slugOrId: string, _: unknown, command: Command): Promise<void> {
-  // `--output` is an option of `schema` too, which takes it first.
+  // `--output` is an option of `schema` too, which parses it first.
   const { count, output, ...options } = command.optsWithGlobals<InferOptions>();
   const client = await clientOf(options);
   const webhooks = await findWebhooks(client, slugOrId);
@@ -67,7 +67,7 @@ async function storedBodies(
   for (let skip = 0; bodies.length < count; skip += PAGE) {
     const path = `/flows/api/webhooks/recent?acceptedOnly=true&flowId=${flowId}&skip=${skip}&take=${PAGE}`;
     const page = (await client.ask({ method: 'GET', path })).body as readonly ListedDelivery[];
-    // Without a run it was a handshake.
+    // A delivery without a run was a handshake.
     for (const { id, headers } of page.filter(({ triggerKey, runId }) => triggerKey === key && runId !== null)) {
       if (bodies.length === count) break;
       const body = await (await client.open(`/flows/api/webhooks/${id}/body`)).arrayBuffer();
@@ -87,7 +87,7 @@ async function storedBodies(
 /** An object with more names than this is a map: its names are data. */
 const MAX_NAMES = 100;
 
-/** A JSON Schema that all values fit; of objects it tells the fields, and those that every one of them had. */
+/** A JSON Schema that accepts all values; of objects it lists the fields, and requires those that all of them had. */
 export function schemaOf(values: readonly Json[]): JsonObject {
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', ...shapeOf(values) };
 }
