@@ -62,7 +62,7 @@ async function listKeys(options: KeysOptions, settings: Settings): Promise<reado
   }
 }
 
-/** Reads what the last service left. */
+/** Reads the figures that the last service stored. */
 async function readKeys(flow: string | undefined, settings: Settings): Promise<readonly KeyView[]> {
   const context = await openContext();
   const database = databaseTarget(settings, process.cwd());

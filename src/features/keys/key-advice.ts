@@ -1,35 +1,35 @@
 import { DAY_MS } from '../../model/clock.ts';
 import type { KeyFigures } from './store.ts';
 
-/** A previous key that no delivery has needed for so long may go: publishers try again for three days or less. */
+/** A previous key unused for this long can be removed: publishers retry for three days or less. */
 export const UNUSED_DAYS = 7;
 
-/** Keys are noted every hour. One that was not for so long was unused because no process ran, or the clock was set ahead. */
+/** Keys are recorded every hour. A longer gap means that no process ran, or that the clock was set ahead. */
 const NOTED_WITHIN_MS = DAY_MS;
 
-/** What is known of the keys of one trigger that has a previous key. */
+/** Figures of the keys of one trigger with a previous key. */
 interface KeyPairFigures {
   readonly now: number;
   /** Whether current and previous key are the same. */
   readonly isSame: boolean;
-  /** Undefined where nothing is known of it yet. */
+  /** Undefined if nothing is known of it yet. */
   readonly current: KeyFigures | undefined;
   readonly previous: KeyFigures | undefined;
-  /** Keys that verified deliveries to this trigger, and that it does not have here. */
+  /** Keys that verified deliveries to this trigger, but that this process does not have. */
   readonly others: readonly Pick<KeyFigures, 'lastAt'>[];
 }
 
-/** What to do about a previous key. Every time is in milliseconds since the Unix epoch. */
+/** Advice on a previous key. Every time is in milliseconds since the Unix epoch. */
 export type KeyAdvice =
-  /** It verifies nothing that the current one does not. */
+  /** It verifies only what the current key verifies too. */
   | { readonly kind: 'same_key' }
-  /** Deliveries needed it, and none was verified with the current one since that is the current one. */
+  /** Deliveries needed it, and the current key has verified none since it became current. */
   | { readonly kind: 'not_switched'; readonly lastAt: number }
   /** Deliveries needed it less than seven days ago. */
   | { readonly kind: 'in_use'; readonly lastAt: number }
-  /** Nothing is known that would be a reason to keep it or to let it go. */
+  /** There is no known reason yet to keep or to remove it. */
   | { readonly kind: 'wait'; readonly unusedSince: number | null }
-  /** As `may_go`, but meanwhile a key verified deliveries that this process does not have: another one has other keys. */
+  /** Like `may_go`, but another process has other keys: one that is unknown here verified deliveries meanwhile. */
   | { readonly kind: 'keys_differ'; readonly lastAt: number }
   /** `lastAt` is null if it was never used as the previous one. */
   | {

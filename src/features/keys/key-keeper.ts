@@ -18,13 +18,13 @@ const KEPT_DAYS = 30;
 const ROWS_A_CHUNK = 100;
 
 interface KeyKeeper extends Sweeper {
-  /** Notes which keys there are, if they changed. */
+  /** Records the present keys, if they changed. */
   note(): void;
 }
 
-/** Records which keys are configured, after each change and every hour, and forgets keys that were removed long ago. */
+/** Records the configured keys, after each change and every hour, and forgets keys that were removed long ago. */
 export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServices): KeyKeeper {
-  // The sweep of runs and nonces, by the same clock, says so in the log.
+  // Logs nothing: the sweep of runs and nonces uses the same clock and logs it.
   const mayDelete = deletionGuard(clock, () => {});
   const failure = 'the statistics about keys could not be updated';
   let noted = '';
@@ -63,7 +63,7 @@ export function createKeyKeeper({ store, triggers, clock, logger }: KeeperServic
   return {
     ...sweeper,
     note() {
-      // What changes while it notes is noted after that.
+      // Changes during recording are recorded afterwards.
       isAsked = true;
       noter.sweep();
     },

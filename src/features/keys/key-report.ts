@@ -7,28 +7,28 @@ import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 import { adviseOn, type KeyAdvice, UNUSED_DAYS } from './key-advice.ts';
 import { type KeyFigures, type KeyUser, keysStore } from './store.ts';
 
-/** One key of a trigger, and what it did. */
+/** One key of a trigger, and its use. */
 export interface KeyReport {
   readonly flowId: string;
   readonly flowName: string;
   readonly triggerKey: string;
-  /** `former`: keys that verified deliveries, and that this process does not have (any more), all together. */
+  /** `former`: one row for all keys that verified deliveries and that this process does not have (any more). */
   readonly role: KeyRole | 'former';
-  /** See `fingerprintOf`; null also of a former key, of which only the name is known. */
+  /** See `fingerprintOf`; null also for a former key, of which only the name is known. */
   readonly fingerprint: string | null;
-  /** As in the manifest, such as `env:NAME`; null of a key that was learnt or written out. */
+  /** As in the manifest, such as `env:NAME`; null for a key that was learnt or written out. */
   readonly reference: string | null;
-  /** Since when it has its role. */
+  /** Start of its present role. */
   readonly since: number | null;
   readonly lastVerifiedAt: number | null;
   readonly count: number;
-  /** Of the last 24 hours, from a whole hour. */
+  /** Deliveries of the last 24 hours, from a whole hour. */
   readonly recent: number;
-  /** Of a previous key. */
+  /** Only for a previous key. */
   readonly advice: KeyAdvice['kind'] | null;
-  /** The same as a sentence; null where there is nothing to say. */
+  /** The advice as a sentence; null if there is nothing to say. */
   readonly message: string | null;
-  /** Who sent the last deliveries that needed it, if that is less than seven days ago. */
+  /** Senders of the last deliveries that needed it, if that is less than seven days ago. */
   readonly users: readonly KeySender[];
 }
 
@@ -38,7 +38,7 @@ interface KeySender {
   readonly lastAt: number;
 }
 
-/** A report as it is shown: times as ISO 8601. */
+/** A report for display: times as ISO 8601. */
 export interface KeyView extends Omit<KeyReport, 'since' | 'lastVerifiedAt' | 'recent' | 'users'> {
   readonly since: string | null;
   readonly lastVerifiedAt: string | null;
@@ -59,7 +59,7 @@ export interface ReportServices {
 }
 
 /**
- * Senders are looked up for at most this many triggers; with more keys in rotation, operators look at them one by one.
+ * Senders are looked up for at most this many triggers; with more keys in rotation, operators check them one by one.
  */
 const ASKED_TRIGGERS = 20;
 const ASKED_DELIVERIES = 100;
@@ -85,9 +85,9 @@ export async function reportKeys(services: ReportServices, flowId?: string): Pro
   return reports;
 }
 
-/** What is known of the keys of one trigger. */
+/** Figures of the keys of one trigger. */
 interface TriggerKeyFigures {
-  /** Of each key in force, in the order of the manifest. */
+  /** For each key in force, in the order of the manifest. */
   readonly inForce: readonly (KeyFigures | undefined)[];
   readonly previous: KeyFigures | undefined;
   readonly former: readonly KeyFigures[];
@@ -103,14 +103,14 @@ function figuresOf(prepared: PreparedTrigger, own: readonly KeyFigures[], now: n
   const former = own.filter(({ keyName }) => !names.includes(keyName));
   if (previousKey === undefined || keys[0] === undefined) return { inForce, previous, former, advice: undefined };
   const isSame = keys.some((key) => key?.text === previousKey.text);
-  // The previous key is replaced once the publisher signs with any of them.
+  // The one used last: the previous key is replaced once the publisher signs with any key in force.
   const current = inForce.toSorted((one, other) => (other?.lastAt ?? 0) - (one?.lastAt ?? 0))[0];
   return { inForce, previous, former, advice: adviseOn({ now, isSame, current, previous, others: former }) };
 }
 
 type NamedKey = ReturnType<PreparedTrigger['namedKey']>;
 
-/** The current key first; undefined where the trigger has none. */
+/** The current key first; undefined if the trigger has none. */
 export function keysInForce({ namedKey, trigger }: Pick<PreparedTrigger, 'namedKey' | 'trigger'>): NamedKey[] {
   return [namedKey('current'), ...(trigger.keys.others ?? []).map((_, at) => namedKey('current', at))];
 }
@@ -126,7 +126,7 @@ async function usersOf(
 
 const MAX_USER_AGENT = 120;
 
-/** Each address and user agent once, the last one first. */
+/** Each address and user agent once, the latest first. */
 function sendersOf(users: readonly KeyUser[]): KeySender[] {
   const senders = new Map<string, KeySender>();
   for (const { clientIp, headers, receivedAt } of users) {
@@ -178,7 +178,7 @@ function reportsOf(prepared: PreparedTrigger, reported: Reported): KeyReport[] {
     ...keysInForce(prepared).flatMap((key, at) => reportOf('current', key, [at, inForce[at]])),
     ...reportOf('previous', prepared.namedKey('previous'), [0, ofPrevious]).map((report) => ({ ...report, ...told })),
   ];
-  // Nothing tells one former key from another, so they are one row.
+  // Former keys cannot be told apart, so they share one row.
   const used = reported.former.filter(({ count }) => count > 0);
   if (used.length === 0) return configured;
   const [count, recent] = [sumOf(used.map((each) => each.count)), sumOf(used.map((each) => each.recent))];
@@ -237,7 +237,7 @@ function messageOf(prepared: PreparedTrigger, advice: KeyAdvice, { previous, now
   }
 }
 
-/** Three senders name the culprit, or show that it is everyone. */
+/** Three senders identify the one to ask, or show that all still use the key. */
 const NAMED_SENDERS = 3;
 
 function senders(word: string, users: readonly KeySender[]): string {

@@ -12,7 +12,7 @@ import type { keySchema } from './service.ts';
 
 type Key = z.output<typeof keySchema>;
 
-/** The keys of a flow's webhooks: what each verified, and which may go. */
+/** The keys of a flow's webhooks: their use, and whether they can be removed. */
 function KeysPanel({ flowId }: { flowId: string }) {
   const keys = useResource<readonly Key[]>(withQuery('/keys', { flowId }), { refreshOn: ['delivery.received'] });
   return (

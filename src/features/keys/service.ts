@@ -42,7 +42,7 @@ export const keySchema = z
   })
   .meta({ id: 'Key' });
 
-/** The keys that deliveries are verified with. */
+/** Lists the keys that verify deliveries. */
 const keyRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/keys',
@@ -61,7 +61,7 @@ const keyRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** A key that took the place of one that worked, and has verified nothing since. */
+/** A key that replaced a working one and has verified nothing since. */
 interface BrokenRotation extends TriggerName {
   /** Milliseconds since the Unix epoch. */
   readonly since: number;
@@ -69,10 +69,10 @@ interface BrokenRotation extends TriggerName {
   readonly cause: string;
 }
 
-/** Less may be a stranger who tries. */
+/** Fewer refusals may be a stranger's attempts. */
 const LEAST_REFUSED = 3;
 
-/** Triggers all of whose present keys are idle since they changed, although a former one verified deliveries. */
+/** Triggers whose present keys all verified nothing since they changed, although a former one verified deliveries. */
 function brokenRotations(reports: readonly KeyReport[]): BrokenRotation[] {
   return reports.flatMap((current, at): BrokenRotation[] => {
     const isFirst = !reports.slice(0, at).some((each) => sameTrigger(each, current));
@@ -88,7 +88,7 @@ function brokenRotations(reports: readonly KeyReport[]): BrokenRotation[] {
   });
 }
 
-/** Triggers that refuse whatever their publishers send since their keys changed. */
+/** Triggers that refuse all deliveries since their keys changed. */
 async function refusedByKey(
   rotations: readonly BrokenRotation[],
   { triggers }: Pick<Situation, 'triggers'>,
@@ -121,7 +121,7 @@ const CONCERNS = {
   may_go: 'previous_key_unused',
 } as const;
 
-/** What an operator should know of keys that are being rotated. */
+/** Advice for operators on keys that are being rotated. */
 export function rotationConcerns(keys: readonly KeyReport[]): Finding<(typeof CONCERNS)[keyof typeof CONCERNS]>[] {
   return keys.flatMap(({ advice, message, flowId, triggerKey, recent }) => {
     if (advice === null || advice === 'wait' || message === null) return [];

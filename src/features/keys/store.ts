@@ -17,22 +17,22 @@ interface NotedKey extends KeyName {
 }
 
 export interface KeyFigures extends KeyName {
-  /** The role that it has; null where it has none. */
+  /** Its present role; null if it has none. */
   readonly role: KeyRole | null;
   readonly roleSince: number | null;
   readonly firstNotedAt: number | null;
-  /** When it was last noted, under whatever role. */
+  /** When it was last recorded, in any role. */
   readonly notedAt: number | null;
   /** Accepted deliveries that it verified. Neither redeliveries nor replays count. */
   readonly count: number;
-  /** Those of them since `recentSince`, from the beginning of that hour. */
+  /** Those since the beginning of the hour of `recentSince`. */
   readonly recent: number;
   readonly lastAt: number | null;
   /** The newest of these deliveries. */
   readonly lastId: string | null;
   /**
-   * Of a previous key: deliveries that other keys of the trigger verified since it was last used, or since it is the
-   * previous one, whichever is later; from the next full hour on. Else 0.
+   * For a previous key: deliveries that other keys of the trigger verified since its last use, or since it became the
+   * previous one, whichever is later, from the next full hour on. Otherwise 0.
    */
   readonly othersSince: number;
 }
@@ -40,14 +40,14 @@ export interface KeyFigures extends KeyName {
 interface KeyUserQuery extends Omit<KeyName, 'keyName'> {
   /** Id of a delivery. */
   readonly upTo: string;
-  /** Arrival. */
+  /** Time of arrival. */
   readonly since: number;
   readonly limit: number;
 }
 
 export interface KeyUser {
   readonly clientIp: string;
-  /** As they are kept of the delivery. */
+  /** As stored with the delivery. */
   readonly headers: Readonly<Record<string, string>>;
   readonly receivedAt: number;
 }
@@ -60,8 +60,8 @@ const [day, hour] = [fixed(String(DAY_MS)), fixed(String(HOUR_MS))];
 const LOOKED_AT = fixed('1000');
 
 /**
- * When the keys of triggers verified deliveries, and how often. A key has a name that gives nothing of it away; who names
- * it sees to that. Counts are by the hour.
+ * When keys of triggers verified deliveries, and how often. A key's name must reveal nothing of the key; the caller
+ * that names it ensures this. Counts are by the hour.
  */
 export const keysStore = storePart({
   name: 'keys',
@@ -69,13 +69,13 @@ export const keysStore = storePart({
     /**
      * Records all keys that triggers have now. A key whose role changed has its new role since `at`; a key that is
      * missing loses its role, so that it starts again if it comes back. A previous key that was not recorded for more
-     * than a day also starts again, because no process ran that could have used it. A clock that was set back changes no
-     * times.
+     * than a day also starts again, because no process ran that could have used it. A clock that was set back changes
+     * no times.
      */
     noteKeys: {
       access: 'write',
       changes: null,
-      /** In the order of the key, so that two processes that note at once never block each other. */
+      /** Sorted by key, so that two processes that record keys at once never block each other. */
       *decide(port: Port, { keys, at }: { keys: readonly NotedKey[]; at: number }): Decision<void> {
         const noted = new Rows(
           keys.map(({ flowId, triggerKey, keyName, role }) => ({
@@ -98,8 +98,8 @@ export const keysStore = storePart({
       },
     },
     /**
-     * Every key that was noted or that verified an accepted delivery, whether a trigger still has it or not; in the order of
-     * flow, trigger and name.
+     * Every key that was recorded or that verified an accepted delivery, even if no trigger has it now; sorted by flow,
+     * trigger and name.
      */
     listKeyFigures: {
       access: 'read',
@@ -131,8 +131,8 @@ export const keysStore = storePart({
       },
     },
     /**
-     * The newest accepted deliveries that only the previous key of a trigger verified, from `upTo` back. It looks at 1000
-     * deliveries of the flow at most, so that the records of others cannot make it slow.
+     * The newest accepted deliveries that only the previous key of a trigger verified, from `upTo` back. Reads at most
+     * 1000 deliveries of the flow, so that the records of others cannot slow it down.
      */
     listKeyUsers: {
       access: 'log',
@@ -152,8 +152,8 @@ export const keysStore = storePart({
       },
     },
     /**
-     * Adds counts of hours before `before` to those of earlier times, which have no hour any more, and forgets keys that
-     * were neither noted nor used since. At most so many rows; yields how many there were.
+     * Adds counts of hours before `before` to the trigger's earlier total, which has no hour, and deletes keys neither
+     * recorded nor used since. Handles at most `limit` rows; returns their number.
      */
     tidyKeys: {
       access: 'write',
