@@ -1,21 +1,21 @@
 import type { HostLimits } from './host-limits.ts';
 
 /**
- * A request that comes this much after its token lets the next one pass as much earlier: claims take milliseconds, and
- * without this they would lower the rate.
+ * A request up to this much later than its token lets the next one pass earlier by the same time: claims take
+ * milliseconds, and without this they would lower the rate.
  */
 const SLACK_MS = 25;
-/** Steps are made due for the time until the next look at the waiting ones, and a little more. */
+/** Steps are made due until the next look at waiting ones, and for a little longer. */
 const RELEASED_FOR_MS = 1200;
 /**
- * A second, where no rate is set: a receiver that has just come back gets no flood, and ten thousand steps have called it
+ * Releases a second if no rate is set: a receiver that is back gets no flood, and ten thousand steps have called it
  * within two minutes.
  */
 const UNLIMITED_RELEASES = 100;
-/** What a process can run in a second, so that no step that was made due has to wait for a slot for long. */
+/** As many as a process can run in a second, so that no released step waits long for a slot. */
 const MOST_RELEASED = 2000;
 
-/** When steps that wait are made due: the first, and how many follow at which distance. */
+/** A plan for making waiting steps due: the first time, the number of steps, and the time between them. */
 interface Release {
   readonly from: number;
   readonly count: number;
@@ -23,14 +23,14 @@ interface Release {
 }
 
 /**
- * The rate of a host or of a step: a bucket that holds a single token, so that requests are evenly spaced and a receiver
- * sees, in any window of time, at most one more than the limit. Each of several replicas has its share of the rate.
- * Times are milliseconds of the clock that is never set.
+ * The rate of a host or of a step: a bucket with a single token, so that requests are evenly spaced and a receiver sees
+ * at most one more than the limit in any window of time. Each of several replicas has its share of the rate. Times are
+ * milliseconds of the monotonic clock.
  */
 export class Bucket {
-  /** When the next token is there. */
+  /** The time of the next token. */
   #tokenAt = Number.NEGATIVE_INFINITY;
-  /** When the last of the steps comes that were made due. */
+  /** The time at which the last released step comes. */
   #releasedAt = Number.NEGATIVE_INFINITY;
   readonly #cluster: { readonly replicas: number };
   limits: HostLimits;
@@ -40,7 +40,7 @@ export class Bucket {
     this.#cluster = cluster;
   }
 
-  /** How long until the token of a request that comes now. One that was made due goes before all that come by themselves. */
+  /** The time until the token for a request made now. A released one goes before all that were not released. */
   waitMs(now: number, wasReleased: boolean): number {
     const { perSecond } = this.limits;
     if (perSecond === undefined) return 0;
@@ -48,17 +48,17 @@ export class Bucket {
     return Math.max(0, at - now);
   }
 
-  /** Takes the token, at once or at a later time that is waited for. */
+  /** Takes the token, at once or at a later time that the caller waits for. */
   take(at: number): void {
     const { perSecond } = this.limits;
     if (perSecond === undefined) return;
     this.#tokenAt = Math.max(this.#tokenAt, at - SLACK_MS) + this.#everyMs(perSecond);
   }
 
-  /** When at most `most` waiting steps may come; undefined where none may before the next look. */
+  /** When at most `most` waiting steps can come; undefined if none can before the next look. */
   nextRelease(now: number, most: number): Release | undefined {
     const { perSecond, atOnce } = this.limits;
-    // Where requests at once are limited and nothing else, the caller knows how many may go.
+    // If only the number at once is limited, the caller knows how many can go.
     const isUnlimited = perSecond === undefined && atOnce === undefined;
     const rate = isUnlimited ? UNLIMITED_RELEASES : perSecond;
     const everyMs = rate === undefined ? 0 : this.#everyMs(rate);
@@ -68,12 +68,12 @@ export class Bucket {
     return count < 1 ? undefined : { from, count, everyMs };
   }
 
-  /** So many were made due. */
+  /** Records that this many steps were made due. */
   released({ from, everyMs }: Release, count: number): void {
     if (count > 0) this.#releasedAt = from + (count - 1) * everyMs;
   }
 
-  /** Whether it says no more than a new one. */
+  /** Whether its state equals that of a new one. */
   isIdle(now: number): boolean {
     return Math.max(this.#tokenAt, this.#releasedAt) <= now;
   }

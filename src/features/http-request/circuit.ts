@@ -2,61 +2,61 @@ import { z } from 'zod';
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 
 /**
- * Whether a host is called: by anyone, or by one step.
+ * Whether a host is called, by all steps or by one.
  *
  * Closed: it is called. Open: it is not called until a time, because of too many failures in a row or because it asked
- * for a pause. Probing, which others call half-open: one request tries it. If that is answered, the circuit closes; if
- * it fails, the circuit opens for longer. All functions are pure; times are milliseconds since the Unix epoch.
+ * for a pause. Probing, elsewhere named half-open: one request tries it. If that is answered, the circuit closes; if it
+ * fails, the circuit opens for longer. All functions are pure; times are milliseconds since the Unix epoch.
  */
 export type Circuit = ClosedCircuit | OpenCircuit;
 
 interface ClosedCircuit {
   readonly state: 'closed';
-  /** In a row. */
+  /** Consecutive failures. */
   readonly failures: number;
 }
 
 /** A circuit that is not closed. */
 export interface OpenCircuit extends z.output<typeof openCircuit> {}
 
-/** As it is stored. */
+/** The stored form. */
 export const openCircuit = z
   .object({
     state: z.enum(['open', 'probing']),
-    /** Which requests it is about, in words; null for all. */
+    /** Describes the requests that it applies to; null for all. */
     caller: z.string().nullable(),
     /** `asked`: the host answered 429 or 503 with a Retry-After. */
     why: z.enum(['failed', 'asked']),
     since: z.number(),
     failures: z.number(),
     lastError: z.string(),
-    /** How many probes have failed. */
+    /** Number of failed probes. */
     probes: z.number(),
-    /** From then on the next request may probe. While one does, it is when its answer is overdue. */
+    /** The time from which the next request can probe; during a probe, the time at which its answer is overdue. */
     until: z.number(),
   })
   .readonly();
 
 export const CLOSED: ClosedCircuit = { state: 'closed', failures: 0 };
 
-/** A restart of the receiver takes seconds: it is tried after this time, and after twice as long with each probe that fails. */
+/** A restarting receiver needs seconds: the first probe comes after this time, and each failed one doubles the wait. */
 const FIRST_OPEN_MS = 5000;
-/** A receiver that is back waits no longer than that for the next probe. */
+/** The longest wait for the next probe, for a receiver that is back. */
 const LONGEST_OPEN_MS = MINUTE_MS;
 /**
- * Longest pause that a host may ask for: it is tried once an hour in any case. One bad answer must not stop all flows
+ * Longest pause that a host can ask for: it is tried once an hour in any case. One bad answer must not stop all flows
  * for days.
  */
 const LONGEST_ASKED_MS = HOUR_MS;
 
-/** What a request said of its host. To be told once, whatever happens. */
+/** The result of a request for the circuit of its host. Report it once in every case. */
 export type RequestEnd =
   | { readonly kind: 'answered' }
-  /** No connection (`isAway`), no answer in time, or a 5xx; in words that hold no secret. */
+  /** No connection (`isAway`), no answer in time, or a 5xx; the text contains no secret. */
   | { readonly kind: 'failed'; readonly error: string; readonly isAway?: boolean }
-  /** A 429 or 503 that says when to ask again. */
+  /** A 429 or 503 with a time for the next request. */
   | { readonly kind: 'refused'; readonly error: string; readonly forMs: number }
-  /** It was not sent, was given up here, or failed for a reason that is not the host's: then in words too. */
+  /** It was not sent or was given up here (no text), or failed for a reason that is not the host's (with a text). */
   | { readonly kind: 'none'; readonly error?: string };
 
 interface Requested {
@@ -64,27 +64,27 @@ interface Requested {
   /** Whether the request was the probe of this circuit. */
   readonly isProbe: boolean;
   readonly caller: string | null;
-  /** Failures in a row that open the circuit. */
+  /** Consecutive failures that open the circuit. */
   readonly threshold: number;
-  /** Yields a number from 0 up to 1. */
+  /** Returns a number from 0 up to 1. */
   readonly random: () => number;
 }
 
-/** A request is over. */
+/** The circuit after a request has ended. */
 export function afterRequest(circuit: Circuit, ended: RequestEnd, about: Requested): Circuit {
   if (circuit.state !== 'closed' && !about.isProbe) {
-    // Sent before it opened: that says nothing new, but for how long the host wants to be left alone.
+    // A request sent before the circuit opened shows nothing new, except for how long the host wants a pause.
     if (ended.kind !== 'refused' || circuit.state === 'probing') return circuit;
     return { ...circuit, lastError: ended.error, until: Math.max(circuit.until, pausedUntil(ended, about)) };
   }
   if (ended.kind === 'failed') return afterFailure(circuit, ended.error, about);
-  // A host that asks for a pause is there, so this is no failure.
+  // A host that asks for a pause is up, so this is not a failure.
   if (ended.kind === 'refused') {
     return { ...opened(circuit, ended.error, about), why: 'asked', failures: 0, until: pausedUntil(ended, about) };
   }
   if (ended.kind === 'answered') return circuit.state === 'closed' && circuit.failures === 0 ? circuit : CLOSED;
   if (circuit.state === 'closed') return circuit;
-  // Whatever the probe failed for, the host is not back. One that was not sent leaves the next request to probe.
+  // Whatever made the probe fail, the host is not back. If it was not sent, the next request probes.
   return ended.error === undefined
     ? { ...circuit, state: 'open', until: about.at }
     : afterFailure(circuit, ended.error, about);
@@ -109,13 +109,13 @@ function pausedUntil({ forMs }: { readonly forMs: number }, { at }: Requested): 
   return Math.ceil(at + Math.min(forMs, LONGEST_ASKED_MS));
 }
 
-/** Whether the next request may probe: also where the one that does is overdue. */
+/** Whether the next request can probe; also true if a probe is overdue. */
 export function mayProbe({ until }: OpenCircuit, at: number): boolean {
-  // A time that is so far away was written before the clock was set back.
+  // A time so far ahead was written before the clock was set back.
   return until <= at || until > at + 2 * LONGEST_ASKED_MS;
 }
 
-/** The answer may take so long. */
+/** Begins a probe; `forMs` is the longest time for its answer. */
 export function beginProbe(circuit: OpenCircuit, at: number, forMs: number): OpenCircuit {
   return { ...circuit, state: 'probing', until: Math.ceil(at + Math.min(forMs, LONGEST_ASKED_MS)) };
 }
@@ -127,19 +127,19 @@ export function isForgotten(circuit: OpenCircuit, now: number): boolean {
   return mayProbe(circuit, now) && Math.abs(now - circuit.until) > HOUR_MS;
 }
 
-/** A receiver that limits its callers asks for a second now and then: only what lasts is worth a person's look. */
+/** A receiver that limits its callers may ask for a second now and then: people only need to know of longer pauses. */
 const NOTABLE_MS = MINUTE_MS;
 
-/** Whether people are told that the host is not called. */
+/** Whether people are notified that the host is not called. */
 export function isNotable(circuit: Circuit): boolean {
   if (circuit.state === 'closed') return false;
   return circuit.why === 'failed' || circuit.until - circuit.since >= NOTABLE_MS;
 }
 
-/** The key of a step as its loop has it: the iterations of a loop are the same step. */
+/** The key of a step within its loop: the iterations of a loop are the same step. */
 export const withoutIterations = (stepKey: string) => stepKey.replace(/\.\d+(?=\.)/g, '');
 
-/** The requests of one step, in words; a host tells them apart by the secrets that they carry, too. */
+/** Describes the requests of one step; a host also distinguishes them by the secrets that they carry. */
 export function callerOf({ stepKey, flowId }: Step, secrets = ''): string {
   const step = `step ${withoutIterations(stepKey)} of flow ${flowId}`;
   return secrets === '' ? step : `${step} with ${secrets}`;
@@ -150,13 +150,13 @@ interface Step {
   readonly flowId: string;
 }
 
-/** Of the circuits of a host that are not closed, the one that a step waits for: never that of another step. */
+/** Among the open circuits of a host, the one that a step waits for: never that of another step. */
 export function circuitOf(step: Step, circuits: readonly OpenCircuit[]): OpenCircuit | undefined {
   const own = callerOf(step);
   return circuits.find(({ caller }) => caller === null || caller === own || caller.startsWith(`${own} with `));
 }
 
-/** Codes of Node's sockets and look-ups, and of its HTTP client, as people say them. */
+/** Readable texts for error codes of Node's sockets and lookups, and of its HTTP client. */
 const SAID: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection closed',
@@ -171,7 +171,7 @@ const SAID: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'its name could not be looked up',
 };
 
-/** Why steps wait for a host, in words for the one who looks at one of them. */
+/** Why steps wait for a host, for a person who looks at one of them. */
 export function circuitText(origin: string, { caller, why, failures, lastError, since }: OpenCircuit): string {
   const at = new Date(since).toISOString().replace(/\.\d+Z$/, 'Z');
   const whose = caller === null ? '' : ` for ${caller}`;

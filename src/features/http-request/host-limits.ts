@@ -1,15 +1,15 @@
 import { z } from 'zod';
 
-/** How fast, and how many at once, one host is asked. */
+/** How fast one host is called, and how many times at once. */
 export interface HostLimits {
   readonly perSecond?: number | undefined;
   /** Requests under way at once, from 1. */
   readonly atOnce?: number | undefined;
 }
 
-/** What an operator says of one host, or with `*` of all others. */
+/** An operator's limits for one host, or with `*` for all others. */
 export interface HostEntry extends HostLimits {
-  /** `*`, a host, a host with a port, or a scheme with host and port; in the form that URLs have. */
+  /** `*`, a host, a host with a port, or a scheme with host and port; in the form of URLs. */
   readonly host: string;
 }
 
@@ -18,7 +18,7 @@ export const HOST_LIMIT_FORMS =
 
 const SECONDS = { s: 1, m: 60, h: 3600 } as const;
 export const MOST_PER_SECOND = 100_000;
-/** About one a day. The turns of a million steps that wait must still be times that a date can hold. */
+/** About one a day. Even for a million waiting steps, the last turn must be a valid date. */
 export const LEAST_PER_SECOND = 0.00001;
 const MOST_AT_ONCE = 10_000;
 
@@ -38,12 +38,12 @@ export const hostEntryTexts = z
     }
   });
 
-/** Of texts that `hostEntryTexts` has passed. */
+/** The entries in texts that `hostEntryTexts` accepted. */
 export function hostEntriesOf(texts: readonly string[]): HostEntry[] {
   return texts.map(parseEntry).filter((entry) => typeof entry !== 'string');
 }
 
-/** An entry, or what is wrong with it. */
+/** An entry, or its mistake. */
 function parseEntry(text: string): HostEntry | string {
   const [, name, limit] = /^([^=]+)=([^=]+)$/.exec(text) ?? [];
   if (name === undefined || limit === undefined) return 'expected one = between host and limit';
@@ -68,22 +68,22 @@ function parseLimits(text: string): HostLimits | string {
   return { perSecond, atOnce };
 }
 
-/** In the form of `originOf`, without a scheme or port that is not given. */
+/** In the form of `originOf`, without a scheme or port unless given. */
 function parseHost(text: string): string | undefined {
   const [, scheme, rest = '', port] = /^(https?:\/\/)?(\[[^\]]+\]|[^:/?#@\s*]+)(?::(\d{1,5}))?$/i.exec(text) ?? [];
-  // A scheme without default ports keeps a port that is given.
+  // Without a scheme, a port is kept even if it is a default one.
   if (!URL.canParse(`http://${rest}`) || Number(port ?? 1) < 1 || Number(port ?? 1) > 65_535) return undefined;
   const host = plainHost(new URL(`http://${rest}`).hostname);
   if (scheme !== undefined) return originOf(new URL(`${scheme}${host}${port === undefined ? '' : `:${port}`}`));
   return port === undefined ? host : `${host}:${Number(port)}`;
 }
 
-/** Names the host that a URL leads to: scheme, host and port, however the URL spells them. */
+/** The host of a URL: scheme, host and port, in one spelling for all URLs. */
 export function originOf({ protocol, hostname, port }: URL): string {
   return `${protocol}//${plainHost(hostname)}${port === '' ? '' : `:${port}`}`;
 }
 
-/** URLs keep a final dot, which names the same host, and IPv4 addresses that are written as IPv6. */
+/** URLs keep a final dot, which names the same host, and IPv4 addresses written as IPv6. */
 function plainHost(hostname: string): string {
   const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(hostname) ?? [];
   if (high === undefined || low === undefined) return hostname.replace(/\.+$/, '');
@@ -91,7 +91,7 @@ function plainHost(hostname: string): string {
   return bytes.join('.');
 }
 
-/** The entry that names an origin most exactly: with its scheme, its port, its host alone, or `*`. */
+/** The limits in the entry that matches an origin most exactly: by scheme, port, host alone, or `*`. */
 export function limitsOf(entries: readonly HostEntry[], origin: string): HostLimits {
   const { protocol, hostname, port } = new URL(origin);
   const named = [origin, `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`, hostname, '*'];
@@ -102,7 +102,7 @@ export function limitsOf(entries: readonly HostEntry[], origin: string): HostLim
   return {};
 }
 
-/** A rate as the setting has it. */
+/** A rate in the form of the setting. */
 export function rateText(perSecond: number): string {
   const rounded = (value: number) => String(Math.round(value * 1000) / 1000);
   if (perSecond >= 1) return `${rounded(perSecond)}/s`;

@@ -20,31 +20,31 @@ import type { HostPlace, HostStore } from './store.ts';
 import { StoredCircuits } from './stored-circuits.ts';
 import { freePlaces, StoredPlaces } from './stored-places.ts';
 
-/** Asks for a turn at a host. */
+/** A request for a turn at a host. */
 interface TurnRequest {
-  /** As `originOf` has it. */
+  /** In the form of `originOf`. */
   readonly origin: string;
-  /** Whom the host takes the request to be from, as far as is known. */
+  /** The sender as the host sees it, as far as is known. */
   readonly caller: string;
-  /** What the caller calls, in words: the requests of one endpoint share a circuit. */
+  /** Describes what the caller calls: requests to one endpoint share a circuit. */
   readonly endpoint: string;
-  /** The step's own limits, which count where they are stricter. */
+  /** The step's own limits, which apply if they are stricter. */
   readonly own: HostLimits;
-  /** Names the step, the same in all runs. */
+  /** Identifies the step, the same in all runs. */
   readonly step: string;
   /** The queue that the step has waited in. */
   readonly waitedIn?: string | undefined;
-  /** Set for a request that cannot wait outside of its slot: how long it may wait there. It goes before all that can. */
+  /** For a request that can wait only in its slot: the longest wait there. It goes before all that can wait outside. */
   readonly mostWaitMs?: number;
-  /** How long the answer may take. */
+  /** The longest time for the answer. */
   readonly answerMs: number;
   readonly signal: AbortSignal;
 }
 
 export type HostTurn =
-  /** `probed`: the queue of the circuit that it tries. */
+  /** `probed`: the queue whose circuit the request tries. */
   | { readonly kind: 'go'; readonly probed: string | undefined; readonly end: (end: RequestEnd) => void }
-  /** Until the steps of the queue are released; `why` and `message` say what for. */
+  /** Wait until the steps of the queue are released; `why` and `message` give the reason. */
   | {
       readonly kind: 'wait';
       readonly queue: string;
@@ -54,33 +54,33 @@ export type HostTurn =
 
 export interface HostState {
   readonly origin: string;
-  /** Those that are not closed: first that of all callers, then the oldest. */
+  /** Circuits that are not closed: first that of all callers, then the oldest. */
   readonly circuits: readonly OpenCircuit[];
-  /** In a row, of all callers. */
+  /** Consecutive failures of all callers. */
   readonly failures: number;
   readonly limits: HostLimits;
   readonly inFlight: number;
   /** Over the last ten seconds. */
   readonly requestsPerSecond: number;
-  /** As far as they are counted. */
+  /** At most as many as are counted. */
   readonly waitingSteps: number;
   readonly lastError: { readonly at: number; readonly error: string } | null;
   readonly isFailing: boolean;
 }
 
 interface HostSettings {
-  /** As `hostEntryTexts` has passed them. */
+  /** Texts that `hostEntryTexts` accepted. */
   readonly outgoingHosts: readonly string[];
-  /** Failures in a row after which a host is not asked; 0 for never. */
+  /** Consecutive failures after which a host is not called; 0 for never. */
   readonly circuitFailures: number;
 }
 
-/** What the hosts are kept with once the service runs; without it they have their limits, and no steps that wait. */
+/** Given once the service runs; before, hosts only have their limits, and no step waits. */
 interface HostConnections {
   readonly store: HostStore;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'outgoingRequests' | 'outgoingCircuitsOpen' | 'outgoingWaitingSteps'>;
-  /** Steps were made due. */
+  /** Called when steps were made due. */
   readonly onReleased: () => void;
 }
 
@@ -91,28 +91,28 @@ interface HostServices {
   readonly cluster?: { readonly replicas: number } | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
-  /** Resolves after so many milliseconds, or when the signal aborts. */
+  /** Resolves after this many milliseconds, or when the signal aborts. */
   readonly wait?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-/** What a request has to wait for. */
+/** The wait of a request. */
 interface HostWait extends Omit<Extract<HostTurn, { kind: 'wait' }>, 'kind' | 'queue'> {
   readonly queue: Queue;
-  /** Infinity where that is not known. */
+  /** Infinity if unknown. */
   readonly ms: number;
 }
 
-/** How often it looks at the steps that wait, and at what other replicas know of hosts. */
+/** Interval for looking at waiting steps, and at what other replicas know of hosts. */
 const LOOK_MS = 1000;
-/** A token that comes so soon is waited for in the slot: to park the step costs two transactions. */
+/** A token due this soon is awaited in the slot: parking the step would cost two transactions. */
 const MOST_IN_SLOT_MS = 100;
-/** Steps of one host that hold a slot while they wait for their token. */
+/** Most steps of one host that wait for their token in a slot. */
 const MOST_IN_SLOT = 4;
 const MOST_COUNTED = 10_000;
-/** Requests with failures from so many callers say that it is the host that is not well. */
+/** Failed requests from this many callers show that the host itself has a problem. */
 const SEVERAL_CALLERS = 2;
 
-/** The hosts that steps call: how fast each may be called, and whether it is called at all. */
+/** The hosts that steps call: how fast each can be called, and whether it is called at all. */
 export class Hosts {
   readonly #services: HostServices;
   readonly #random: () => number;
@@ -155,13 +155,13 @@ export class Hosts {
     return this.#go(host, request, queues);
   }
 
-  /** Those that the request may have to wait in. */
+  /** The queues in which the request may have to wait. */
   #queuesOf(host: Host, { endpoint, own, step }: TurnRequest): Queue[] {
     const queues = [host.own, this.#hosts.queueOf(host, endpoint), this.#hosts.queueOfStep(host, step, own)];
     return queues.filter((queue) => queue !== undefined);
   }
 
-  /** The turn is taken; while it was waited for, a circuit may have opened. */
+  /** Completes a turn: a circuit may have opened during the wait for it. */
   async #go(host: Host, request: TurnRequest, taken: readonly Queue[]): Promise<HostTurn> {
     const probes = new Map<Queue, Circuit>();
     const giveBack = () => {
@@ -185,7 +185,7 @@ export class Hosts {
     if (counted?.kind === 'full') {
       giveBack();
       const full = this.#hosts.queueAt(counted.queue);
-      // Until the next look.
+      // Applies until the next look.
       full.inFlightElsewhere = Math.max(full.inFlightElsewhere, (full.bucket.limits.atOnce ?? 1) - full.inFlight);
       return this.#park(waitForPlace(full));
     }
@@ -199,19 +199,19 @@ export class Hosts {
     return { kind: 'go', probed: [...probes.keys()][0]?.key, end };
   }
 
-  /** Whether the request may probe: of several processes, the one that changes the stored circuit. */
+  /** Whether the request can probe: among several processes, the one that changes the stored circuit can. */
   async #beginProbe(queue: Queue, answerMs: number): Promise<boolean> {
     const { circuit } = queue;
     if (circuit.state === 'closed') return true;
     const probing = beginProbe(circuit, this.#services.clock.now(), answerMs);
     await this.#setCircuit(queue, probing);
     if (queue.circuit !== probing) return false;
-    // While the store is away, nobody probes: the outcome of the step could not be stored either.
+    // While the store is unavailable, there are no probes: the outcome of the step could not be stored either.
     if (queue.isUnsaved) queue.circuit = circuit;
     return !queue.isUnsaved;
   }
 
-  /** An open circuit, or else what keeps the request longest. */
+  /** The wait for an open circuit, or else the longest one. */
   #waitFor(queues: readonly Queue[], request: TurnRequest): HostWait | undefined {
     const barred = queues.map((queue) => this.#barredAt(queue, request)).find((wait) => wait !== undefined);
     if (barred !== undefined) return barred;
@@ -219,7 +219,7 @@ export class Hosts {
     return waits.sort((a, b) => b.ms - a.ms)[0];
   }
 
-  /** The wait for an open circuit; undefined if the host may be called. */
+  /** The wait for an open circuit; undefined if the host can be called. */
   #barredAt(queue: Queue, request: TurnRequest): HostWait | undefined {
     const { circuit } = queue;
     if (circuit.state === 'closed' || this.#services.settings.circuitFailures === 0) return undefined;
@@ -240,7 +240,7 @@ export class Hosts {
   }
 
   #park({ queue, why, message }: HostWait): HostTurn {
-    // Without a store there is nobody to count those that go on.
+    // Without a store, nothing would count the steps that continue.
     if (this.#connected !== undefined) queue.waiting += 1;
     queue.host.parkedAt = this.#services.clock.monotonic();
     return { kind: 'wait', queue: queue.key, why, message };
@@ -257,7 +257,7 @@ export class Hosts {
     const isAway = ended.kind === 'failed' && ended.isAway === true;
     if (ended.kind === 'failed' && !isAway) host.failing.add(caller);
     else if (ended.kind !== 'failed' && ended.kind !== 'none') host.failing.clear();
-    // A host that asks for a pause at one endpoint is there for the others, and so may be one that fails for one caller.
+    // A host that wants a pause at one endpoint is up for others; one that fails for one caller may be, too.
     const isOfHost = isAway || host.failing.size >= SEVERAL_CALLERS;
     const answered = { kind: 'answered' } as const;
     const atHost = { probes, caller: null, mayOpen: isOfHost };
@@ -276,7 +276,7 @@ export class Hosts {
     else void this.#connected?.places.return(places).then(() => this.#releaseNext(host));
   }
 
-  /** A place is free. */
+  /** Uses a free place. */
   #releaseNext(host: Host): void {
     for (const each of host.queues.values()) {
       const { atOnce = host.own.bucket.limits.atOnce } = each.bucket.limits;
@@ -284,7 +284,7 @@ export class Hosts {
     }
   }
 
-  /** What the end of a request means for one circuit. */
+  /** Applies the end of a request to one circuit. */
   #endAt(
     queue: Queue,
     ended: RequestEnd,
@@ -294,14 +294,14 @@ export class Hosts {
     const { circuit } = queue;
     const opens = mayOpen && settings.circuitFailures > 0 && (circuit.state !== 'closed' || this.#hosts.mayOpen());
     if (ended.kind === 'refused' && !opens) return;
-    // Another replica, or an operator, may have changed it meanwhile: then the request is no probe of it.
+    // If another replica or an operator has changed the circuit meanwhile, the request is not a probe of it.
     const isProbe = circuit.state !== 'closed' && probes.get(queue) === circuit;
     const threshold = opens ? settings.circuitFailures : Number.POSITIVE_INFINITY;
     const about = { at: clock.now(), isProbe, caller, threshold, random: this.#random };
     void this.#setCircuit(queue, afterRequest(circuit, ended, about));
   }
 
-  /** Holds at once; resolves when it is stored, or cannot be. */
+  /** Applies at once; resolves once it is stored, or cannot be. */
   async #setCircuit(queue: Queue, circuit: Circuit): Promise<void> {
     const before = queue.circuit;
     queue.circuit = circuit;
@@ -332,12 +332,12 @@ export class Hosts {
     });
   }
 
-  /** Closes the open circuits of a host by hand; yields whether there was one. */
+  /** Closes the open circuits of a host by hand; returns whether there were any. */
   async closeCircuit(origin: string): Promise<boolean> {
     await this.#connected?.circuits.synchronise();
     const { queues } = this.#hosts.find(origin) ?? {};
     const open = [...(queues?.values() ?? [])].filter(({ circuit }) => circuit.state !== 'closed');
-    // Where the store is away, the next look stores it.
+    // If the store is unavailable, the next look stores it.
     await Promise.all(open.map((queue) => this.#setCircuit(queue, CLOSED)));
     return open.length > 0;
   }
@@ -348,10 +348,10 @@ export class Hosts {
     this.#connected = { ...connections, circuits, places };
   }
 
-  /** Takes over what is stored; from then on releases steps that wait. Rejects as the store does. */
+  /** Adopts stored circuits, then starts releasing waiting steps. Rejects as the store does. */
   async start(): Promise<void> {
     await this.#connected?.circuits.synchronise();
-    // What an earlier process stored is over where circuits are switched off now.
+    // If circuits are switched off now, those of an earlier process are closed.
     const isOff = this.#services.settings.circuitFailures === 0;
     for (const queue of this.#hosts.queues()) if (isOff) void this.#setCircuit(queue, CLOSED);
     await this.#recount();
@@ -364,7 +364,7 @@ export class Hosts {
     }, LOOK_MS).unref();
   }
 
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves once nothing runs any more. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearInterval(this.#timer);
@@ -373,7 +373,7 @@ export class Hosts {
     await this.#connected?.circuits.settled();
   }
 
-  /** Releases steps that wait, as it does by itself every second while there may be some. Never rejects. */
+  /** Releases waiting steps; also called every second while there may be some. Never rejects. */
   async look(): Promise<void> {
     try {
       await this.#connected?.circuits.synchronise();
@@ -389,7 +389,7 @@ export class Hosts {
     }
   }
 
-  /** Counts the steps that wait: some were cancelled, and some wait since before a restart. */
+  /** Counts waiting steps: some were cancelled, and some have waited since before a restart. */
   async #recount(): Promise<void> {
     if (this.#connected === undefined) return;
     const { store, metrics, places } = this.#connected;
@@ -407,7 +407,7 @@ export class Hosts {
     await places.recount(this.#hosts.queues());
   }
 
-  /** Releases steps of a queue after all releases that are under way. Never rejects. */
+  /** Releases steps of a queue after the releases under way. Never rejects. */
   async #releaseSoon(queue: Queue): Promise<void> {
     if (queue.isReleasing) return;
     queue.isReleasing = true;
@@ -420,8 +420,8 @@ export class Hosts {
   }
 
   /**
-   * Makes steps due that wait, evenly spaced and those first that have waited longest: as many as the limits allow until
-   * the next look. For an open circuit it is the one step that probes it.
+   * Makes waiting steps due, evenly spaced, those first that have waited longest: as many as the limits allow until the
+   * next look. For an open circuit, only the one step that probes it.
    */
   async #release(queue: Queue): Promise<void> {
     if (this.#connected === undefined || this.#isStopped) return;
@@ -460,9 +460,9 @@ type Probes = ReadonlyMap<Queue, Circuit>;
 /** A request under way. */
 interface SentRequest extends Pick<TurnRequest, 'caller' | 'endpoint'> {
   readonly probes: Probes;
-  /** It counts in these. */
+  /** The queues in which it counts as under way. */
   readonly taken: readonly Queue[];
-  /** What it holds of those that are counted in the store. */
+  /** Its places in queues that are counted in the store. */
   readonly places: readonly HostPlace[];
 }
 
@@ -473,7 +473,7 @@ function waitForPlace(queue: Queue): HostWait {
   return { queue, ms: Number.POSITIVE_INFINITY, why: 'atOnce', message };
 }
 
-/** Whether the request goes before all that come by themselves. */
+/** Whether the request goes before all that were not released. */
 function goesFirst({ key }: Queue, { waitedIn, mostWaitMs }: TurnRequest): boolean {
   return waitedIn === key || mostWaitMs !== undefined;
 }
@@ -485,5 +485,5 @@ function waitForCircuit(queue: Queue): HostWait {
   return { queue, ms: Number.POSITIVE_INFINITY, why: 'circuit', message };
 }
 
-/** Ends early where the signal aborts. */
+/** Ends early if the signal aborts. */
 const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal }).catch(() => {});

@@ -12,16 +12,16 @@ interface StatusRange {
   readonly to: number;
 }
 
-/** How long a request may take, unless its step says it. */
+/** Time limit of a request, unless its step sets one. */
 export const REQUEST_SECONDS = 30;
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 
-// The connection's own business: set by hand they would let a step smuggle a second request.
+// Headers of the connection itself: if set by hand, they would let a step smuggle a second request.
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set(
   'connection content-length expect host keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' '),
 );
-// Visible Latin-1 and blanks: what a header line can carry, and no line break.
+// Visible Latin-1 and blanks: the characters of a header line, without line breaks.
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 const exact = z.custom<ReturnType<typeof JSON.rawJSON>>(isExactNumber).transform(({ rawJSON }) => rawJSON);
@@ -33,12 +33,12 @@ const url = z.string().transform((text, context) => {
   const parsed = URL.canParse(text) ? new URL(text) : undefined;
   const problem = problemOfUrl(parsed);
   if (parsed !== undefined && problem === undefined) return parsed;
-  // Never the text itself: a URL may be a secret.
+  // Never the text itself: a URL can be a secret.
   context.addIssue({ code: 'custom', message: problem ?? '' });
   return z.NEVER;
 });
 
-/** What is wrong with a URL to call; undefined where nothing is. */
+/** The mistake in a URL to call; undefined if there is none. */
 export function problemOfUrl(parsed: URL | undefined): string | undefined {
   if (parsed === undefined) return 'expected an absolute URL such as https://api.example.com/orders';
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:') return 'expected a URL of scheme http or https';
@@ -99,7 +99,7 @@ const condition = z.string().transform((source, context): CompiledExpression => 
   }
 });
 
-/** Inputs of a request that is repeated until its answer is the one that is waited for. */
+/** Inputs of a request that is repeated until the expected answer comes. */
 const pollInputs = {
   pollEnabled: z.boolean().default(false).describe('Repeats the request until the expected answer arrives.'),
   pollIntervalSeconds: z.number().positive().max(86_400).default(10).describe('Time between two requests.'),
@@ -117,7 +117,7 @@ const pollInputs = {
 
 type PollInputs = z.output<z.ZodObject<typeof pollInputs>>;
 
-/** What is wrong with the poll inputs together, with the field; undefined where nothing is. */
+/** A mistake in the combination of poll inputs, with its field; undefined if there is none. */
 function problemOfPoll(inputs: PollInputs): { field: keyof PollInputs; message: string } | undefined {
   const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
   if (pollCondition !== undefined && pollConditionPath !== undefined) {
@@ -134,7 +134,7 @@ function problemOfPoll(inputs: PollInputs): { field: keyof PollInputs; message: 
   return undefined;
 }
 
-/** Inputs of `HttpRequest`, parsed into what the request is made of. */
+/** Inputs of `HttpRequest`, parsed into the parts of the request. */
 export const httpRequestInputs = z
   .strictObject({
     url: url.describe('Absolute, http or https, without credentials; may be a secret.'),
@@ -229,7 +229,7 @@ export const httpRequestInputs = z
     whereFit('body', 'forwardBody', 'method'),
   );
 
-/** A rule about some fields is asked wherever these fit: a mistake in another field, or a placeholder there, does not hide it. */
+/** Checks a rule whenever its fields are valid: a mistake or a placeholder in another field does not hide it. */
 function whereFit(...fields: readonly string[]) {
   return {
     when: ({ issues }: z.core.ParsePayload) =>

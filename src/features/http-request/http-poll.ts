@@ -13,12 +13,12 @@ interface PollState {
 }
 
 /**
- * Stored with the state of a poll, to show what it waits for: the last answer, and why it did not satisfy the
+ * Stored with the state of a poll, to show why it still waits: the last answer, and why it did not satisfy the
  * condition.
  */
 interface LastPoll {
   readonly at: number;
-  /** Null where no answer came. */
+  /** Null if no answer came. */
   readonly status: number | null;
   readonly why: string;
 }
@@ -48,7 +48,7 @@ export function judgePoll(
   return { kind: 'failed', code: 'poll_timeout', message, retryable: true, ...output };
 }
 
-/** A poll that has to wait for its turn at the host: its time goes on. */
+/** A poll that has to wait for its turn at the host; its time limit continues. */
 export function waitInPoll(
   wait: Extract<HandlerResult, { kind: 'waiting' }>,
   inputs: HttpRequestInputs,
@@ -64,7 +64,7 @@ export function waitInPoll(
   return { ...wait, until: Math.min(wait.until ?? endsAt, endsAt), state: { ...before, ...own } };
 }
 
-/** Of the answer that came, expected or not. */
+/** The status of the answer, expected or not; null without one. */
 function statusOf(answer: HandlerResult): number | null {
   const output = 'output' in answer ? answer.output : undefined;
   const status: unknown = typeof output === 'object' && output !== null ? Reflect.get(output, 'status') : undefined;
@@ -75,12 +75,12 @@ function whyAgain(verdict: string, { pollMinAttempts }: HttpRequestInputs): stri
   return verdict === 'done' ? `at least ${pollMinAttempts} requests are made` : verdict;
 }
 
-/** `done`, `failed`, or in words why to ask again. */
+/** `done`, `failed`, or the reason to ask again. */
 function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
   const { pollCondition, pollConditionPath, pollConditionEquals } = inputs;
   const hasCondition = pollCondition !== undefined || pollConditionPath !== undefined;
   if (answer.kind === 'failed') {
-    // Without a condition it is the status that is waited for.
+    // Without a condition, the poll waits for an expected status.
     const isAnswer = answer.code === 'unexpected_status' && !hasCondition;
     return answer.retryable || isAnswer ? answer.message : 'failed';
   }
@@ -90,7 +90,7 @@ function verdictOn(answer: HandlerResult, inputs: HttpRequestInputs): string {
     return isEqual(found, pollConditionEquals, new Budget()) ? 'done' : `${pollConditionPath} had another value`;
   }
   if (pollCondition === undefined) return 'done';
-  // An answer that does not have the field yet is not the expected one.
+  // An answer that lacks the field is not the expected one yet.
   const outcome = evaluateCondition(pollCondition, pollContext(answer.output));
   if ('error' in outcome) return outcome.error;
   return outcome.result ? 'done' : 'the condition was false';

@@ -26,9 +26,9 @@ import { afterFailedProbe, askFirst, askNext, endOfAnswer, endOfError, NoTurnErr
 interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call in addition to public addresses. */
   readonly egressAllow: readonly string[];
-  /** Wall clock in milliseconds, to read a Retry-After that is a date. */
+  /** Wall clock in milliseconds, for a Retry-After with a date. */
   readonly now?: () => number;
-  /** Says when each host may be asked; without it, always. */
+  /** Decides when each host can be called; always, if absent. */
   readonly hosts?: Hosts | undefined;
 }
 
@@ -36,10 +36,10 @@ const MAX_RESPONSE_BYTES = 1_048_576;
 const MAX_CERTIFICATES = 50;
 const TOO_LARGE = 'UND_ERR_RES_EXCEEDED_MAX_SIZE';
 
-/** Loaded for the first request: it costs a start 50 ms of CPU and 10 MB. */
+/** Loaded for the first request: at the start it would cost 50 ms of CPU and 10 MB. */
 const loadClient = loadOnce(() => import('undici'));
 
-/** Calls a URL; the output is `{ status, headers, body }`. Throws where `egressAllow` holds anything but addresses, CIDRs and host names. */
+/** Calls a URL; the output is `{ status, headers, body }`. Throws if `egressAllow` has an entry of another kind. */
 export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }: HttpRequestSettings): StepHandler {
   const egress = createEgress(egressAllow);
   const openAgent = async (tls: HttpRequestInputs['tls']) => {
@@ -48,7 +48,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
     return new Agent({ connect: { ...tls, lookup: egress.lookup }, maxResponseSize: MAX_RESPONSE_BYTES });
   };
   const openUsual = loadOnce(() => openAgent(undefined));
-  // Connections of one client certificate are used for no other.
+  // Connections with one client certificate are not used for another.
   const byCertificate = new LRUCache<string, Promise<Agent>>({
     max: MAX_CERTIFICATES,
     dispose: (agent) =>
@@ -108,7 +108,7 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
         ? afterFailedProbe(failure, { context, queue: turn.probed })
         : failure;
     } finally {
-      // Where no request took it, because its key is bad.
+      // In case no request took the turn, because its key is bad.
       turn?.end({ kind: 'none' });
       limit.end();
     }
@@ -130,10 +130,10 @@ export function createHttpRequestHandler({ egressAllow, now = Date.now, hosts }:
   });
 }
 
-/** The inputs of an `HttpRequest` that may be secrets. */
+/** The inputs of an `HttpRequest` that can be secrets. */
 export const HTTP_SECRET_INPUTS = ['headers.*', 'query.*', 'url', 'signing.key', 'tls.cert', 'tls.key', 'tls.ca'];
 
-/** The request that a step sends, but for its signature. */
+/** The request that a step sends, without its signature. */
 export async function requestOf(context: StepContext<HttpRequestInputs>): Promise<HttpRequest> {
   const { inputs } = context;
   const url = new URL(inputs.url);
@@ -154,7 +154,7 @@ export async function requestOf(context: StepContext<HttpRequestInputs>): Promis
   return { url, method: inputs.method, headers, body: content?.body };
 }
 
-/** Throws `BadKeyError`: else each connection would fail as if the network did. */
+/** Throws `BadKeyError`: otherwise each connection would fail like a network error. */
 function checkCertificate(tls: NonNullable<HttpRequestInputs['tls']>): void {
   try {
     createSecureContext({ cert: tls.cert, key: tls.key, ca: tls.ca });
@@ -163,7 +163,7 @@ function checkCertificate(tls: NonNullable<HttpRequestInputs['tls']>): void {
   }
 }
 
-/** The request with its signature, which no header of the author's replaces. */
+/** The request with its signature, which no header from the author can replace. */
 function signed(
   request: HttpRequest,
   { context, now }: { readonly context: StepContext<HttpRequestInputs>; readonly now: number },
@@ -175,7 +175,7 @@ function signed(
   return { ...request, headers: new Map([...request.headers, ...headers]) };
 }
 
-/** A credential is stored redacted, and its placeholder is of no use to the receiver. */
+/** Leaves out credentials: they are stored redacted, and a placeholder is useless to the receiver. */
 function forwardedHeaders(names: readonly string[], trigger: RunTrigger | undefined): [string, string][] {
   return names.flatMap((name): [string, string][] => {
     const value = trigger !== undefined && Object.hasOwn(trigger.headers, name) ? trigger.headers[name] : undefined;
@@ -187,7 +187,7 @@ function contentOf(inputs: HttpRequestInputs, forwarded: RunTrigger | undefined)
   if (forwarded !== undefined) return { body: forwarded.body, type: forwarded.contentType };
   if (inputs.body === undefined) return undefined;
   const type = inputs.headers.get('content-type') ?? 'application/json';
-  // A text under another content type than JSON is the body itself: a form, XML.
+  // With another content type than JSON, a text is the body itself: a form, XML.
   const isText = typeof inputs.body === 'string' && !/\bjson\b/i.test(type);
   return { body: isText ? String(inputs.body) : JSON.stringify(inputs.body), type };
 }
@@ -196,7 +196,7 @@ export function expectationOf({ expectedStatuses }: Pick<HttpRequestInputs, 'exp
   return (status: number) => expectedStatuses.some((range) => status >= range.from && status <= range.to);
 }
 
-/** What an answer means for its step. */
+/** The result of a step with this answer. */
 export function judgeAnswer(
   answer: Omit<HttpResponse, 'body'> & { readonly body: Json },
   { isExpected, now }: { isExpected: boolean; now: number },
@@ -215,7 +215,7 @@ export function judgeAnswer(
   };
 }
 
-/** What is said of an answer that says nothing itself; of the statuses that APIs refuse with. */
+/** Names of the statuses with which APIs refuse, for answers without a reason. */
 const STATUS_NAMES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -240,14 +240,14 @@ const STATUS_NAMES: Readonly<Record<number, string>> = {
   504: 'Gateway Timeout',
 };
 
-/** Where APIs say in words why they refuse, the most telling first. */
+/** Fields in which APIs give the reason for a refusal, the most useful first. */
 const REASON_FIELDS = ['message', 'detail', 'error_description', 'error', 'errors', 'title', 'description', 'reason'];
 const MAX_REASON_CHARACTERS = 200;
 const MAX_REASON_DEPTH = 4;
 
 /**
- * What an answer says of why it is none, as it says it; undefined where it says nothing short. It is never cut: half a
- * secret would not be found and masked.
+ * The reason in an answer's own words; undefined if there is no short one. It is never cut: half a secret would not be
+ * found and masked.
  */
 function reasonIn(body: Json, depth = 0): string | undefined {
   if (typeof body === 'string') {
@@ -290,7 +290,7 @@ function failureOf(
 
 function refusalOf(egress: ReturnType<typeof createEgress>, { hostname }: URL): unknown {
   try {
-    // A socket performs no DNS look-up if the host is an address.
+    // A socket does no DNS lookup if the host is an address.
     egress.checkLiteral(hostname);
     return undefined;
   } catch (error) {
@@ -325,29 +325,29 @@ interface Exchange {
   readonly agent: Agent;
   readonly egress: ReturnType<typeof createEgress>;
   readonly signal: AbortSignal;
-  /** Of the step; the other one is up with the time of the request too. */
+  /** The signal of the step; the other one also aborts when the time of the request is up. */
   readonly outer: AbortSignal;
   readonly isUp: () => boolean;
   readonly seconds: number;
   /** Wall clock in milliseconds. */
   readonly now: () => number;
-  /** A redirect that the step expects is an answer and not followed. */
+  /** A redirect with an expected status is an answer and is not followed. */
   readonly isExpected: (status: number) => boolean;
-  /** For the first request; absent where no host is limited. */
+  /** The turn of the first request; absent if no host is limited. */
   readonly turn: Turn | undefined;
   readonly tracing: Omit<Parameters<typeof sendTraced>[1], 'redirects'>;
-  /** Asks for the turn of a further one; rejects with `NoTurnError`. */
+  /** Asks for the turn of the next request; rejects with `NoTurnError`. */
   readonly next: ((url: URL) => Promise<Turn>) | undefined;
 }
 
 const MAX_REDIRECTS = 5;
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-// A credential may stand in a header of any name, so these alone follow a redirect to another origin.
+// A header of any name can hold a credential, so only these follow a redirect to another origin.
 const HEADERS_FOR_ANY_ORIGIN: ReadonlySet<string> = new Set(
   'accept accept-language content-type idempotency-key user-agent'.split(' '),
 );
 
-/** Sends a request and follows redirects; the address of every hop is checked. Rejects with what went wrong. */
+/** Sends a request and follows redirects; checks the address of every hop. Rejects with the error. */
 async function exchange(request: HttpRequest, options: Exchange): Promise<HttpResponse> {
   let current = request;
   let { turn } = options;
@@ -368,7 +368,7 @@ interface Redirect {
   readonly location: string;
 }
 
-/** Sends one request in its turn, and tells the host's circuit how it went: when the whole answer is there, or will not come. */
+/** Sends one request in its turn, and reports to the host's circuit when the answer is complete or has failed. */
 async function inTurn<Answer extends Redirect | HttpResponse>(
   turn: Turn | undefined,
   { outer, isUp, isExpected, now, seconds }: Exchange,
@@ -413,7 +413,7 @@ function send({ url, method, headers, body }: HttpRequest, { agent, signal }: Ex
     headers: Object.fromEntries(headers),
     body: body ?? null,
     signal,
-    // The signal bounds the whole exchange; undici's own limits of 300 s would cut a longer one.
+    // The signal limits the whole exchange; undici's own limits of 300 s would cut a longer one.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
@@ -456,7 +456,7 @@ function decodeBody(bytes: Uint8Array, contentType: string | undefined): Json {
   }
 }
 
-/** Milliseconds from `now` to wait for, by a Retry-After in seconds or as a date; undefined if it is neither. */
+/** Milliseconds to wait from `now`, by a Retry-After in seconds or as a date; undefined if it is neither. */
 export function retryAfterMs(header: string | undefined, now: number): number | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();

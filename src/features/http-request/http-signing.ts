@@ -5,7 +5,7 @@ import { HEADER_NAME } from '../../model/delivery.ts';
 const ALGORITHMS = ['sha256', 'sha384', 'sha512'] as const;
 const ENCODINGS = ['hex', 'base64'] as const;
 
-/** How the receiver of a request can tell who sent it. The key may be a secret, so it is judged when the step runs. */
+/** How the receiver recognizes the sender. The key can be a secret, so it is checked when the step runs. */
 export const signingInputs = z.discriminatedUnion('scheme', [
   z.strictObject({
     scheme: z.literal('StandardWebhooks').describe('Signs id, timestamp and body according to standardwebhooks.com.'),
@@ -34,7 +34,7 @@ export const signingInputs = z.discriminatedUnion('scheme', [
 
 type Signing = z.output<typeof signingInputs>;
 
-/** A key or certificate that cannot be used as the step says; the message does not quote it. */
+/** A key or certificate that does not fit its use in the step; the message does not quote it. */
 export class BadKeyError extends Error {
   constructor(message: string) {
     super(message);
@@ -43,8 +43,8 @@ export class BadKeyError extends Error {
 }
 
 /**
- * The headers that sign a body, lower-case names. `id` is the same for every attempt of a step, so that a receiver can tell
- * a retry; `now` is Unix milliseconds. Throws `BadKeyError`.
+ * The headers that sign a body, with lower-case names. `id` is the same in every attempt of a step, so that a receiver
+ * can recognize a retry; `now` is Unix milliseconds. Throws `BadKeyError`.
  */
 export function signatureHeaders(
   signing: Signing,

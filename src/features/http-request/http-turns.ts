@@ -7,17 +7,17 @@ import { originOf } from './host-limits.ts';
 import type { Hosts, HostTurn } from './hosts.ts';
 import type { HttpRequestInputs } from './http-inputs.ts';
 
-/** Kept by a step that waits for its turn at a host; the store finds it by `hostTurn`: see `listHostWaits`. */
+/** State of a step that waits for its turn at a host; the store finds it by `hostTurn`: see `listHostWaits`. */
 const hostWait = z.object({
   /** The queue that it waits in. */
   hostTurn: z.string(),
-  /** When it began to wait: those that have waited longest go first. */
+  /** Start of the wait: steps that have waited longest go first. */
   since: z.number(),
-  /** Since when a circuit of the host has kept this attempt waiting; null while it waits for its limits. */
+  /** Since when a circuit of the host has delayed this attempt; null while it waits for limits. */
   barredSince: z.number().nullable(),
-  /** Probes of the open circuit in a row that it has made in vain. */
+  /** Number of failed probes of the open circuit that it has made in a row. */
   probes: z.number(),
-  /** What it waits for, in words that follow "because". */
+  /** The reason for the wait, as text to follow "because". */
   why: z.string(),
 });
 
@@ -26,18 +26,18 @@ export function hostWaitIn(state: Json | undefined): z.output<typeof hostWait> |
 }
 
 /**
- * Longest wait of an attempt for a host that does not answer: a host that is permanently gone must not keep runs in
- * flight forever. A day outlasts any announced maintenance, as with a Retry-After of a step.
+ * Longest wait of an attempt for a host that does not answer: a host that is gone for good must not keep runs in flight
+ * forever. A day outlasts any announced maintenance; a step's Retry-After has the same limit.
  */
 const LONGEST_BARRED_MS = DAY_MS;
 /**
- * A step makes so many probes in a row, and then waits as if it had just come. A host that refuses the first calls of
- * every step would be down for ever if each probe came from another one, and a request that breaks the host if all came
- * from one.
+ * Probes that a step makes in a row before it waits like a new one. If each probe came from another step, a host that
+ * refuses the first calls of every step would stay down for ever; if all came from one, so would a host that this
+ * step's request breaks.
  */
 const MOST_PROBES = 3;
 
-/** The turn that a step needs before its first request; any other result ends this call of the handler. */
+/** Asks for the turn that a step needs before its first request; any other result ends this call of the handler. */
 export async function askFirst(hosts: Hosts, context: StepContext<HttpRequestInputs>): Promise<Turn | HandlerResult> {
   const now = context.now();
   const waited = hostWaitIn(context.resumed?.state);
@@ -53,8 +53,8 @@ export async function askFirst(hosts: Hosts, context: StepContext<HttpRequestInp
 }
 
 /**
- * What a failed probe of an open circuit leads to: it costs the step no attempt. The step has waited longest, so it makes
- * the next probes too: see `MOST_PROBES`.
+ * The result of a failed probe of an open circuit: it costs the step no attempt. The step has waited longest, so it
+ * makes the next probes too: see `MOST_PROBES`.
  */
 export function afterFailedProbe(
   failure: Extract<HandlerResult, { kind: 'failed' }>,
@@ -69,18 +69,18 @@ export function afterFailedProbe(
   return waitFor({ hostTurn, since: probes === 0 ? now : since, barredSince: barred, probes, why }, now);
 }
 
-/** Steps are released in the order of their times. One that was not released in a day asks by itself. */
+/** Steps are released in the order of their times. A step that was not released in a day asks again itself. */
 function waitFor(state: z.output<typeof hostWait>, now: number): HandlerResult {
   const until = state.since + DAY_MS;
   return { kind: 'waiting', until: until > now ? until : now + DAY_MS, state: { ...state } };
 }
 
-/** By default where the failure is provided for: else the steps for that case would wait too. */
+/** By default, fails if the failure is handled: otherwise the steps that handle it would wait too. */
 function failsWhenOpen({ inputs, isFailureHandled }: StepContext<HttpRequestInputs>): boolean {
   return (inputs.whenCircuitOpen ?? (isFailureHandled ? 'fail' : 'wait')) === 'fail';
 }
 
-/** A redirect leads to a host whose turn does not come in time, or that is not asked now. */
+/** A redirect to a host whose turn does not come in time, or that is not called now. */
 export class NoTurnError extends Error {
   readonly code: 'circuit_open' | 'timeout';
   constructor({ why, message }: Extract<HostTurn, { kind: 'wait' }>) {
@@ -92,7 +92,7 @@ export class NoTurnError extends Error {
   }
 }
 
-/** The turn for the target of a redirect. The request cannot be parked half way, so it is waited for in the slot. */
+/** The turn for the target of a redirect. A half-done request cannot be parked, so it waits in the slot. */
 export async function askNext(
   hosts: Hosts,
   { context, url, msLeft }: { context: StepContext<HttpRequestInputs>; url: URL; msLeft: number },
@@ -103,13 +103,13 @@ export async function askNext(
 }
 
 function requestFor({ inputs, signal, flowId, stepKey, secretReferences }: StepContext<HttpRequestInputs>, url: URL) {
-  // Credentials go by their names here: no digest is needed that would have to be kept from guessing.
+  // Credentials are compared by their names, so no digest of a secret has to be protected from guessing.
   const credentials = [...new Set(secretReferences)].sort().join(', ');
   return {
     origin: originOf(url),
-    // A host tells its callers apart by their credentials.
+    // A host distinguishes its callers by their credentials.
     caller: credentials || `flow ${flowId}`,
-    // One path of the host: what a delivery makes it answer there says nothing about what others call.
+    // One path of the host: its answer to one delivery's request shows nothing about the calls of others.
     endpoint: callerOf({ stepKey, flowId }, credentials),
     step: `${flowId} ${withoutIterations(stepKey)}`,
     own: { perSecond: inputs.maxPerSecond, atOnce: inputs.maxConcurrent },
@@ -120,7 +120,7 @@ function requestFor({ inputs, signal, flowId, stepKey, secretReferences }: StepC
 
 export type Turn = Extract<HostTurn, { kind: 'go' }>;
 
-/** What an answer says of its host: 429 and 503 with a time, that it is not to be asked before; another 5xx, that it is not well. */
+/** The host's state from an answer: 429 or 503 with a time means a pause; another 5xx means a failing host. */
 export function endOfAnswer(answer: {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
@@ -131,24 +131,24 @@ export function endOfAnswer(answer: {
   const error = `answered ${status}`;
   if ((status === 429 || status === 503) && retryAfterMs > 0) return { kind: 'refused', error, forMs: retryAfterMs };
   if (status < 500 || (isExpected && isProbe)) return { kind: 'answered' };
-  // An error status that one step expects is not a failure of the host, but also no proof that other requests succeed.
+  // If a step expects an error status, the host did not fail, but other requests need not succeed either.
   return isExpected ? { kind: 'none' } : { kind: 'failed', error };
 }
 
-/** There was no connection at all. What breaks one that stood may be the request. */
+/** Codes for no connection at all. If a connection breaks, the request may be the cause. */
 const AWAY = /^(?:E(?:CONNREFUSED|HOSTUNREACH|HOSTDOWN|NETUNREACH|NETDOWN|TIMEDOUT)$|UND_ERR_CONNECT_TIMEOUT)/;
-// Names that cannot be resolved, addresses that are refused, and what this machine lacks.
+// Unresolvable names, refused addresses, and shortages of this machine.
 const OWN_FAULTS =
   /^(?:EgressRefusedError$|ENOTFOUND|ENODATA|EAI_|EINVAL$|E[MN]FILE$|ENOBUFS|ENOMEM|EADDRNOTAVAIL|ERR_INVALID|UND_ERR_(?:INVALID|NOT_SUPPORTED|ABORTED))/;
 
-/** What it says of a host that a request to it failed without an answer. */
+/** The host's state from a request that failed without an answer. */
 export function endOfError(
   code: string,
   { isTimeUp, seconds, signal }: { readonly isTimeUp: boolean; readonly seconds: number; readonly signal: AbortSignal },
 ): RequestEnd {
   if (isTimeUp) return { kind: 'failed', error: `no complete answer within ${seconds} s` };
   if (signal.aborted) {
-    // The step's own limit says as much of the host; a stop says nothing.
+    // The step's own time limit shows as much about the host; a stop shows nothing.
     return signal.reason instanceof TimeUpError
       ? { kind: 'failed', error: 'no complete answer within the time of a step' }
       : { kind: 'none' };

@@ -5,60 +5,60 @@ import { type Circuit, CLOSED } from './circuit.ts';
 import { type HostEntry, type HostLimits, limitsOf } from './host-limits.ts';
 
 /**
- * Steps that wait for the same: for a turn at a host, for the circuit of one endpoint of it, or for the own limits of a step.
+ * Steps with a common wait: for a turn at a host, for the circuit of one of its endpoints, or for a step's own limits.
  */
 export interface Queue {
-  /** As `hostTurn` of a step that waits has it: the origin, and for what is not the whole host's a digest. */
+  /** The `hostTurn` of its waiting steps: the origin, followed by a digest unless the queue is for the whole host. */
   readonly key: string;
   readonly host: Host;
   readonly bucket: Bucket;
   circuit: Circuit;
-  /** Of the stored circuit; null where none is stored. */
+  /** Version of the stored circuit; null if none is stored. */
   version: number | null;
-  /** The stored circuit differs. */
+  /** Whether the stored circuit differs. */
   isUnsaved: boolean;
-  /** Steps that wait in the store, as of the last count and since. */
+  /** Waiting steps in the store: the last count, with changes since. */
   waiting: number;
-  /** Steps that were made due since that count and have not come yet. */
+  /** Steps made due since that count that have not come yet. */
   coming: number;
-  /** Steps of it are about to be made due. */
+  /** Whether a release of its steps is about to start. */
   isReleasing: boolean;
   /** Requests under way, of this process. */
   inFlight: number;
-  /** Those of other replicas, as of the last look; counted where so many may be at once. */
+  /** Requests of other replicas, as of the last look; counted if the number at once is limited. */
   inFlightElsewhere: number;
 }
 
-/** What this process knows of a host. */
+/** This process's knowledge of a host. */
 export interface Host {
   readonly origin: string;
-  /** What metrics call it. */
+  /** Its name in metrics. */
   readonly label: string;
-  /** Of all requests. */
+  /** The queue for all requests. */
   readonly own: Queue;
-  /** By key; its own among them. */
+  /** By key, including its own. */
   readonly queues: Map<string, Queue>;
-  /** Steps that hold a slot while their token is on its way. */
+  /** Steps that hold a slot while they wait for their token. */
   inSlots: number;
-  /** When a step was sent to wait, by the clock that is never set: it may not be stored yet. */
+  /** The last time that a step was sent to wait, by the monotonic clock: it may not be stored yet. */
   parkedAt: number;
-  /** Requests by the second, of the last ten. */
+  /** Requests by second, for the last ten seconds. */
   readonly recent: Map<number, number>;
-  /** Whose requests failed, although there was a connection, since one was answered. */
+  /** Callers whose requests failed despite a connection, since the last answered one. */
   readonly failing: Set<string>;
   lastError: { readonly at: number; readonly error: string } | null;
-  /** No request has been answered since that error. */
+  /** Whether no request has been answered since that error. */
   isFailing: boolean;
 }
 
-/** Hosts may come from deliveries; those that nothing is known of are forgotten first. */
+/** Deliveries can choose hosts, so the number is limited; hosts without special state are forgotten first. */
 const MOST_HOSTS = 1000;
-/** As many circuits as hosts: whoever chooses the hosts must fill neither the memory nor the store. */
+/** As many as hosts: a sender who chooses the hosts must fill neither the memory nor the store. */
 const MOST_OPEN = 1000;
 const MOST_QUEUES = 16;
 const LABELLED_HOSTS = 50;
 const RECENT_SECONDS = 10;
-/** A step that was sent to wait is stored by then. */
+/** By then, a step that was sent to wait is stored. */
 const STORED_AFTER_MS = 10_000;
 
 interface KnownHostsServices {
@@ -68,7 +68,7 @@ interface KnownHostsServices {
   readonly cluster: { readonly replicas: number };
 }
 
-/** The hosts that were called, as many as fit. */
+/** The hosts that were called, up to a limit. */
 export class KnownHosts {
   readonly #services: KnownHostsServices;
   readonly #byOrigin = new Map<string, Host>();
@@ -116,14 +116,14 @@ export class KnownHosts {
     return host;
   }
 
-  /** The queue of a key that a step or a circuit was stored with. */
+  /** The queue for the key in a stored step or circuit. */
   queueAt(key: string): Queue {
     const [origin = key] = key.split(' ');
     const host = this.at(origin);
     return host.queues.get(key) ?? this.#addQueue(host, key, {});
   }
 
-  /** The queue of an endpoint; undefined where nothing is known of it, unless it is to be made. */
+  /** The queue of an endpoint; undefined if it has none yet. */
   queueOf(host: Host, endpoint: string): Queue | undefined {
     return host.queues.get(keyOf(host, 'endpoint', endpoint));
   }
@@ -132,13 +132,13 @@ export class KnownHosts {
     return this.queueAt(keyOf(host, 'endpoint', endpoint));
   }
 
-  /** The queue of a step's own limits; undefined where those of the host are as strict. */
+  /** The queue of a step's own limits; undefined if the host's are as strict. */
   queueOfStep(host: Host, step: string, given: HostLimits): Queue | undefined {
     const { perSecond, atOnce } = host.own.bucket.limits;
     const limits = { perSecond: stricter(given.perSecond, perSecond), atOnce: stricter(given.atOnce, atOnce) };
     if (limits.perSecond === undefined && limits.atOnce === undefined) return undefined;
     const queue = this.queueAt(keyOf(host, 'step', step));
-    // They may differ from run to run: those of this request say how long the next one waits.
+    // Limits can differ from run to run: those of this request decide how long the next one waits.
     queue.bucket.limits = limits;
     return queue;
   }
@@ -150,7 +150,7 @@ export class KnownHosts {
     for (const key of recent.keys()) if (key < second - RECENT_SECONDS) recent.delete(key);
   }
 
-  /** Over the last whole seconds. */
+  /** Average over the last whole seconds. */
   requestsPerSecond({ recent }: Host): number {
     const now = this.#second();
     let count = 0;
@@ -158,12 +158,12 @@ export class KnownHosts {
     return count / RECENT_SECONDS;
   }
 
-  /** Whether another circuit may open. */
+  /** Whether another circuit can open. */
   mayOpen(): boolean {
     return this.queues().filter(({ circuit }) => circuit.state !== 'closed').length < MOST_OPEN;
   }
 
-  /** Whether steps wait for it, or something of it is to be stored or looked at. */
+  /** Whether steps wait for it, or one of its circuits needs to be stored or watched. */
   isBusy({ parkedAt, queues }: Host): boolean {
     if (this.#services.clock.monotonic() - parkedAt < STORED_AFTER_MS) return true;
     return [...queues.values()].some(isBusy);
@@ -198,7 +198,7 @@ export class KnownHosts {
     return Math.floor(this.#services.clock.monotonic() / 1000);
   }
 
-  /** The oldest of those of which no more is known than of a new one. */
+  /** Forgets the oldest hosts whose state equals that of a new one. */
   #forgetIdle(): void {
     let left = this.#byOrigin.size - MOST_HOSTS + 1;
     for (const [origin, host] of this.#byOrigin) {
@@ -214,7 +214,7 @@ function isBusy({ waiting, circuit, isUnsaved }: Queue): boolean {
   return waiting > 0 || isUnsaved || circuit.state !== 'closed';
 }
 
-/** In the form of an origin, a blank and hex digits: the index of waiting steps takes no character that JSON escapes. */
+/** An origin, a blank and hex digits: the index of waiting steps takes no character that JSON escapes. */
 function keyOf({ origin }: Host, kind: 'endpoint' | 'step', name: string): string {
   return `${origin} ${hash('sha256', `${kind} ${name}`).slice(0, 16)}`;
 }

@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** `host` is an origin, of the first 50 hosts, or `other`. */
+/** `host` is an origin for the first 50 hosts, then `other`. */
 export const httpRequestMetrics = (registry: Registry) => ({
   outgoingRequests: new Counter({
     name: 'sluice_outgoing_requests_total',
@@ -14,7 +14,7 @@ export const httpRequestMetrics = (registry: Registry) => ({
     labelNames: ['host'],
     registers: [registry],
   }),
-  /** As of the last second. */
+  /** Counted within the last second. */
   outgoingWaitingSteps: new Gauge({
     name: 'sluice_outgoing_waiting_steps',
     help: 'Steps that wait for their turn at a host, in all replicas; at most 10000 are counted for each host.',

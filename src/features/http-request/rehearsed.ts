@@ -10,7 +10,7 @@ import { type HttpRequestInputs, httpRequestInputs } from './http-inputs.ts';
 import { judgePoll } from './http-poll.ts';
 import { expectationOf, HTTP_SECRET_INPUTS, type HttpRequest, judgeAnswer, requestOf } from './http-request.ts';
 
-/** An `HttpRequest` that sends nothing: the answer is given, and judged as if it had just come. */
+/** An `HttpRequest` that sends nothing: it judges the given answer as if it had just come. */
 export function rehearsedRequest({ answer }: Outside): StepHandler {
   return defineHandler({
     type: 'HttpRequest',
@@ -29,14 +29,14 @@ export function rehearsedRequest({ answer }: Outside): StepHandler {
       const result = judgeAnswer(response, { isExpected: expectationOf(inputs)(response.status), now });
       if (!inputs.pollEnabled) return result;
       const polled = judgePoll(result, inputs, { state: context.resumed?.state, now });
-      // The answer is the one that ended the poll; what a further request would be answered is not known.
+      // The given answer is the one that ended the poll; answers to further requests are unknown.
       const isEnough = pollsIn(context) >= inputs.pollMinAttempts;
       return polled.kind === 'waiting' && isEnough ? UNKNOWN : polled;
     },
   });
 }
 
-/** The inputs as they were resolved, next to what the schema makes of them. */
+/** The resolved inputs, together with the parsed ones. */
 const withWritten = z.custom<Json>().transform((written, context) => {
   const { data, error } = httpRequestInputs.safeParse(written);
   if (data !== undefined) return { written, parsed: data };
@@ -44,14 +44,14 @@ const withWritten = z.custom<Json>().transform((written, context) => {
   return z.NEVER;
 });
 
-/** Requests of the poll, this one included. */
+/** Number of the poll's requests, including this one. */
 function pollsIn({ resumed }: Pick<StepContext, 'resumed'>): number {
   const state = resumed?.state;
   const polls = state !== undefined && isJsonObject(state) ? own(state, 'polls') : undefined;
   return typeof polls === 'number' ? polls + 1 : 1;
 }
 
-/** The answer of a host in what a step left; undefined where there was none, as after a network error. */
+/** The host's answer in the output of a step; undefined if there was none, such as after a network error. */
 function responseIn(output: Json | undefined) {
   if (output === undefined || !isJsonObject(output)) return undefined;
   const { status, headers = {}, body = null } = output;
@@ -78,12 +78,12 @@ function shown(
   };
 }
 
-/** A value that no reference names may come from an earlier answer, as a token does. */
+/** A value without a reference can come from an earlier answer, such as a token. */
 function withoutCredential(name: string, value: string): string {
   return CREDENTIAL_NAME.test(name) && !isHidden(value) ? CREDENTIAL : value;
 }
 
-/** As it is sent, without a fragment. */
+/** The URL as it is sent, without a fragment. */
 function withoutCredentials({ href, search }: URL): string {
   const [place = ''] = href.split(/[?#]/, 1);
   const pieces = queryOf(search).map(({ name, value }) => {
@@ -98,7 +98,7 @@ function decoded(text: string): string {
   return new URLSearchParams(`v=${text}`).get('v') ?? text;
 }
 
-/** Says with which key a request is signed, which tells as much as the signature does. */
+/** Names the key that signs a request: this is as informative as the signature. */
 function signatureOf({ signing }: HttpRequestInputs, id: string): [string, string][] {
   if (signing === undefined) return [];
   const by = isHidden(signing.key) ? signing.key : '[secret]';

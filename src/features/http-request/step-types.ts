@@ -15,7 +15,7 @@ import { httpRequestStore } from './store.ts';
 
 const whyWaiting = (state: Json | undefined): string | undefined => hostWaitIn(state)?.why;
 
-/** By the inputs, which have nothing of it where the request has its usual time. */
+/** The time limit in the inputs, or the usual one if they have none. */
 function mostSeconds(inputs: Json): number {
   const own: unknown = Reflect.get(Object(inputs), 'timeoutSeconds');
   return typeof own === 'number' ? own : REQUEST_SECONDS;
@@ -35,7 +35,7 @@ function checkTarget(
   at: JsonPath,
   egress: ReturnType<typeof createEgress>,
 ): Problem[] {
-  // A URL that a secret or an expression names is known when the step runs, and checked then.
+  // A URL from a secret or an expression is known only when the step runs, and is checked then.
   const host = typeof url === 'string' && URL.canParse(url) ? new URL(url).hostname : '';
   try {
     egress.checkLiteral(host);
@@ -67,7 +67,7 @@ export const httpRequestStepTypes = stepPart({
       atWork: {
         connect: ({ store, ...runtime }) =>
           hosts.connect({ ...runtime, store: { ...store.of(httpRequestStore), replica: store.replica } }),
-        // A circuit that was open stays open.
+        // Open circuits stay open after a restart.
         start: () => hosts.start(),
         stop: () => hosts.stop(),
       },

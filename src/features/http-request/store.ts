@@ -15,7 +15,7 @@ export interface HostPlace {
 
 export interface HostPlacesRequest {
   readonly owner: string;
-  /** How many places there are in each. */
+  /** Number of places in each queue. */
   readonly queues: readonly { readonly queue: string; readonly most: number }[];
   readonly now: number;
   readonly until: number;
@@ -44,7 +44,7 @@ export interface CircuitRecord {
 interface CircuitChange {
   readonly queue: string;
   readonly version: number | null;
-  /** Never used before for this queue. */
+  /** A version never used before for this queue. */
   readonly next: number;
   readonly circuit: Json;
 }
@@ -61,20 +61,20 @@ interface HostWait {
   readonly steps: number;
 }
 
-/** The verbs as the hosts call them. */
+/** The store's verbs as `Hosts` calls them. */
 export type HostStore = Members<typeof httpRequestStore> & Pick<Store, 'replica'>;
 
 const queueOf = fixed(QUEUE_OF_STEP);
 const waits = fixed(`status = 'Pending' AND strpos(wait, '"hostTurn":"') > 0`);
 
 /**
- * Hosts that steps call: which of them are not asked now, and which steps wait for their turn. A step waits in a queue if
- * the state that it keeps has the queue's key as `hostTurn`: the origin of the host, alone or with a blank and more.
+ * Hosts that steps call: those not called now, and the steps that wait for their turn. A step waits in a queue if its
+ * stored state has the queue's key as `hostTurn`: the origin of the host, alone or followed by a blank and more.
  */
 export const httpRequestStore = storePart({
   name: 'http-request',
   verbs: {
-    /** The circuits that are kept, by queue. */
+    /** The stored circuits, by queue. */
     listCircuits: {
       access: 'read',
       *decide(port: Port): Decision<readonly CircuitRecord[]> {
@@ -85,8 +85,8 @@ export const httpRequestStore = storePart({
       },
     },
     /**
-     * Replaces the circuit of that version by one of the version `next`, or forgets it where `circuit` is null. A version
-     * null says that none is kept. Changes nothing and yields `outdated` if another is kept.
+     * Replaces the circuit of that version by one of the version `next`, or deletes it if `circuit` is null. A null
+     * version means that none is stored. Changes nothing and returns `outdated` if another version is stored.
      */
     changeCircuit: {
       access: 'write',
@@ -108,11 +108,11 @@ export const httpRequestStore = storePart({
       },
     },
     /**
-     * How many steps wait in each queue and are not due yet; not counted beyond `most` each, and at most a thousand queues.
+     * Number of waiting steps in each queue that are not due yet: at most `most` each, and at most a thousand queues.
      */
     listHostWaits: {
       access: 'read',
-      /** From one queue to the next in the index, without reading the steps between. */
+      /** Jumps from one queue to the next in the index, without reading the steps between. */
       *decide(
         port: Port,
         { now, most }: { readonly now: number; readonly most: number },
@@ -135,12 +135,12 @@ export const httpRequestStore = storePart({
     },
     /**
      * Makes at most `limit` steps of a queue due, those first that are due next: one now, and another after each
-     * `everyMs`, but none later than it would be. Yields how many.
+     * `everyMs`, but none later than before. Returns their number.
      */
     releaseHostWaits: {
       access: 'write',
       changes: null,
-      /** Steps that another replica releases, or that a stop ends, are left to it. */
+      /** Skips steps that another replica is releasing, or a stop is ending. */
       *decide(port: Port, { queue, now, limit, everyMs }: HostRelease): Decision<number> {
         return yield* port.run(sql`
           UPDATE sluice.steps SET due_at = least(due_at, ${now}::bigint + floor(next.n * ${everyMs}::float8)::bigint) FROM (
@@ -151,8 +151,8 @@ export const httpRequestStore = storePart({
       },
     },
     /**
-     * Takes a place in each of the queues, or none: then it yields the queue in which all are taken. A place comes free when
-     * it is returned, at its time, or when its owner is recovered.
+     * Takes a place in each of the queues, or none: then it returns the full queue. A place becomes free when it is
+     * returned, when its time is over, or when its owner is recovered.
      */
     takeHostPlaces: {
       access: 'write',
@@ -178,7 +178,7 @@ export const httpRequestStore = storePart({
         returnPlaces(port, owner, places);
       },
     },
-    /** How many places others than the owner hold, by queue. */
+    /** Number of places that other owners hold, by queue. */
     listHostPlaces: {
       access: 'read',
       *decide(
@@ -193,7 +193,7 @@ export const httpRequestStore = storePart({
   },
 });
 
-/** The lowest free number from 1 to `most`. If two replicas see the same one free, one gets it and the other looks again. */
+/** The lowest free number from 1 to `most`. If two replicas find the same one, one gets it and the other retries. */
 function* takePlace(
   port: Port,
   { owner, queue, most, now, until }: Omit<HostPlacesRequest, 'queues'> & HostPlacesRequest['queues'][number],

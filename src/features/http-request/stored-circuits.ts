@@ -17,12 +17,12 @@ interface CircuitServices {
 }
 
 /**
- * Keeps the circuits that are not closed in the store, so that a restart does not close them and every replica knows them.
- * They change rarely; a request that passes writes nothing.
+ * Stores the circuits that are not closed, so that a restart does not close them and every replica knows them. They
+ * change rarely; a request that passes writes nothing.
  *
- * A change counts in this process at once, and for all when it is stored. Where another process stored one first, that
- * one holds: a stored version is replaced only by who knows it. Reads and writes of this process follow one another, so
- * that none of them takes what it wrote itself for a change by another.
+ * A change applies in this process at once, and in all when it is stored. If another process stored one first, that one
+ * applies: only a process that knows a stored version can replace it. This process reads and writes one after another,
+ * so it does not take its own write for a change by another.
  */
 export class StoredCircuits {
   readonly #services: CircuitServices;
@@ -37,7 +37,7 @@ export class StoredCircuits {
     return this.#services.store.replica !== SOLE_OWNER;
   }
 
-  /** Says that a circuit has changed, and stores it. Resolves when it is stored, or cannot be. */
+  /** Reports that a circuit has changed, and stores it. Resolves once it is stored, or cannot be. */
   async changed(queue: Queue, before: Circuit): Promise<void> {
     this.#tell(queue, before);
     queue.isUnsaved = true;
@@ -50,7 +50,7 @@ export class StoredCircuits {
     }
   }
 
-  /** Stores what could not be stored yet, and takes over what other processes stored. Rejects as the store does. */
+  /** Stores changes that could not be stored before, and adopts those of other processes. Rejects as the store does. */
   synchronise(): Promise<void> {
     return this.#queue.run(async () => {
       for (const queue of this.#services.hosts.queues()) await this.#save(queue);
@@ -81,7 +81,7 @@ export class StoredCircuits {
     }
   }
 
-  /** What is stored; of `outdated`, in any case. */
+  /** Adopts stored circuits that changed; that of `outdated` in any case. */
   async #takeOver(outdated?: Queue): Promise<void> {
     const { store, hosts } = this.#services;
     const records = await store.listCircuits();
@@ -94,10 +94,10 @@ export class StoredCircuits {
     for (const key of stored.keys()) hosts.queueAt(key);
     for (const queue of hosts.queues()) {
       const { version = null, circuit = CLOSED } = stored.get(queue.key) ?? {};
-      // What has changed here meanwhile is stored first.
+      // Changes made here meanwhile are stored first.
       if (queue.isUnsaved || (version === queue.version && queue !== outdated)) continue;
       queue.version = version;
-      // What another process met; it stored no other time.
+      // An error that another process had; the time is the circuit's, because no other is stored.
       if (circuit.state !== 'closed') queue.host.lastError ??= { at: circuit.since, error: circuit.lastError };
       const before = queue.circuit;
       queue.circuit = circuit.state === 'closed' && before.state === 'closed' ? before : circuit;

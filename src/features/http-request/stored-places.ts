@@ -5,7 +5,7 @@ import { SOLE_OWNER } from '../../model/runtime-keys.ts';
 import type { Queue } from './known-hosts.ts';
 import type { HostPlace, HostPlaces, HostStore } from './store.ts';
 
-/** A request that has to end by now has ended: then its place comes free even if it could not be returned. */
+/** Allows for delay after the latest end of a request: then its place is free even if it could not be returned. */
 const SLACK_MS = 10_000;
 
 interface PlacesServices {
@@ -15,8 +15,8 @@ interface PlacesServices {
 }
 
 /**
- * Counts the requests of all replicas where so many may be under way at once; a process that has its store for itself
- * counts alone. A request holds a place until it has ended, its time is over, or its replica was found dead.
+ * Counts the requests of all replicas to hosts with a limit at once; a process that is alone on its store does not need
+ * this. A request holds a place until it ends, its time is over, or its replica was found dead.
  */
 export class StoredPlaces {
   readonly #services: PlacesServices;
@@ -29,7 +29,7 @@ export class StoredPlaces {
     return this.#services.store.replica !== SOLE_OWNER;
   }
 
-  /** A place in each queue that has so many, or the key of one that is full. Rejects with `InternalFaultError`. */
+  /** Takes a place in each limited queue, or returns the key of a full one. Rejects with `InternalFaultError`. */
   async take(taken: readonly Queue[], answerMs: number): Promise<HostPlaces> {
     const { store, clock } = this.#services;
     const queues = taken.flatMap(({ key, bucket: { limits } }) =>
@@ -43,7 +43,7 @@ export class StoredPlaces {
     });
   }
 
-  /** Never rejects: a place that cannot be returned comes free at its time. */
+  /** Never rejects: a place that cannot be returned becomes free when its time is over. */
   async return(places: readonly HostPlace[]): Promise<void> {
     const { store, logger } = this.#services;
     await store.returnHostPlaces({ owner: store.replica, places }).catch((error: unknown) => {
@@ -51,7 +51,7 @@ export class StoredPlaces {
     });
   }
 
-  /** Looks how many requests of the others are under way. Rejects as the store does. */
+  /** Counts the requests of other replicas under way. Rejects as the store does. */
   async recount(queues: readonly Queue[]): Promise<void> {
     const { store, clock } = this.#services;
     if (!this.#isShared || !queues.some(({ bucket }) => bucket.limits.atOnce !== undefined)) return;
