@@ -18,36 +18,36 @@ import type { createLearnedKeys } from './webhooks/learned-keys.ts';
 export interface AppOptions {
   readonly settings?: SettingsInput;
   readonly extensions?: Extensions;
-  /** Where settings and `env:` secrets are read from; empty where not given, never the process' own. */
+  /** Source of settings and `env:` secrets; empty if not given, never the environment of the process. */
   readonly environment?: Environment;
-  /** Called before each reload: brings the environment up to date. Where it throws `SettingsError`, it stays as it is. */
+  /** Updates the environment before each reload. A `SettingsError` from it leaves the environment as it was. */
   readonly readVariables?: () => void;
-  /** Relative paths start here; the working directory where not given. */
+  /** Relative paths start here; defaults to the working directory. */
   readonly folder?: string;
-  /** Clocks of the machine; one of a service is taken as it is. */
+  /** The machine's clocks. A `ServiceClock` is used as it is. */
   readonly clock?: Clock | ServiceClock;
   readonly logger?: Logger;
-  /** A store that is already open; closed with the app. Opened from the settings if not given. */
+  /** A store that is already open; the app closes it. Opened from the settings if not given. */
   readonly store?: Store;
   /** Called with the server before it gets any route, to add hooks. */
   readonly prepareServer?: (fastify: FastifyInstance) => void;
   /** Whether changes in the folder of manifests are deployed at once. */
   readonly watch?: boolean;
-  /** What starts, reloads and watched changes deploy although it would be refused; nothing where not given. */
+  /** Refused changes that starts, reloads and watched changes deploy anyway; none if not given. */
   readonly allow?: readonly Override[] | undefined;
-  /** Replaces some of what the dashboard works with, such as its waiting time after wrong logins. */
+  /** Replaces some of the dashboard's services, such as its waiting time after wrong logins. */
   readonly dashboard?: Partial<DashboardServices>;
   /** Called when the store is lost for good: Sluice can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
-  /** Called while the database is away, before each further try. Without it the build rejects. */
+  /** Called before each retry while the database is unavailable. Without it, the build rejects. */
   readonly onAway?: ((error: Error) => Promise<void>) | undefined;
-  /** Awaited before the schema of an existing database is changed, which may take long. */
+  /** Awaited before a migration of an existing database, which can take long. */
   readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
 }
 
-/** What the rooms of a service are built from. */
+/** The input from which the rooms of a service are built. */
 export interface Parts {
-  /** What the service is made of, feature by feature. */
+  /** The parts of the service, one per feature. */
   readonly serviceParts: readonly ServicePart[];
   readonly options: Pick<
     AppOptions,
@@ -61,9 +61,9 @@ export interface Parts {
   readonly manifests: ManifestFolder;
   readonly store: Store;
   readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
-  /** What the last heartbeat found. */
+  /** The number of replicas that the last heartbeat found. */
   readonly cluster: { replicas: number };
-  /** The settings as they are now. */
+  /** The current settings. */
   readonly inForce: SettingsInForce;
   readonly sealer: BodySealer | undefined;
   readonly metrics: Metrics;

@@ -26,12 +26,12 @@ import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 export type { AppOptions } from './app-parts.ts';
 export type { SluiceApp } from './assembly.ts';
 
-// Bound, not wrapped: every delivery asks several times.
+// Bound, not wrapped: every delivery reads the clock several times.
 const SYSTEM_CLOCK: Clock = { now: Date.now, monotonic: performance.now.bind(performance) };
 
 /**
- * Builds a service from its settings: loads and deploys the manifests, opens the store, wires the rooms. Throws
- * `SettingsError`, `ManifestsError` or `StoreUnavailableError`, and leaves nothing open when it does.
+ * Builds a service from its settings: loads and deploys the manifests, opens the store, connects the rooms. Throws
+ * `SettingsError`, `ManifestsError` or `StoreUnavailableError`, and then leaves nothing open.
  */
 export function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   return untilBack(() => build(options), options);
@@ -76,7 +76,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const open = () => openStoreOf(settings, { ...options, folder, logger, sealer, metrics });
   const store = options.store ?? (await untilBack(open, options));
   try {
-    // Before anything that has a time is stored.
+    // The clock must be right before we store the first time.
     const sentAt = clock.monotonic();
     clock.follow(await store.keepTime({ now: clock.now() }), sentAt);
     await learnedKeys.open(store);
@@ -115,10 +115,10 @@ function clockOf({ clock = SYSTEM_CLOCK }: Pick<AppOptions, 'clock'>, logger: Lo
   );
 }
 
-/** A store that is given is the caller's to keep; nothing is written next to it. */
+/** The caller keeps its own store; nothing is written next to it. */
 const IN_MEMORY = { kind: 'sqlite', path: ':memory:' } as const;
 
-/** A manifest that cannot be read concerns its flow alone; a folder that cannot is a wrong setting. */
+/** An unreadable manifest affects only its flow; an unreadable folder is a wrong setting. */
 async function load(
   folder: string,
   { extensions, settings }: Pick<Parts, 'extensions' | 'settings'>,

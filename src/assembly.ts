@@ -37,20 +37,20 @@ export interface SluiceApp {
   readonly warnings: readonly string[];
   triggers(): TriggerTable;
   /**
-   * Reads variables, credentials of the dashboard, targets of alerts and the folder of manifests again, and deploys what
-   * changed. Never rejects: the log says what went wrong.
+   * Reads variables, dashboard credentials, alert targets and the manifest folder again, and deploys what changed.
+   * Never rejects: errors go to the log.
    */
   reload(): Promise<void>;
   /**
-   * Listens, then continues the work that the last process left; yields the address as a URL. Rejects with `ListenError`
-   * where the address or the port cannot be had.
+   * Listens, then continues the work of the last process; yields the address as a URL. Rejects with `ListenError` if
+   * the address or the port is not available.
    */
   listen(): Promise<string>;
-  /** Stops accepting, answers open requests, lets steps finish within the grace period, closes the store. Idempotent. */
+  /** Stops accepting, answers open requests, gives steps the grace period, closes the store. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Connects the rooms of a service that has its store; what it yields does not listen yet. */
+/** Connects the rooms of a service whose store is open. The resulting app does not listen yet. */
 export async function assemble(parts: Parts): Promise<SluiceApp> {
   const { settings, logger, clock, store, metrics } = parts;
   const newId = createIdSource(clock.now);
@@ -86,7 +86,7 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   const stops: (() => unknown)[] = [];
   const stop = async () => {
     phase.isLeaving = true;
-    // Other replicas go on, so a balancer gets the time to see that this one is not ready, while it still accepts.
+    // Other replicas continue: keep accepting while a balancer finds out that this one is not ready.
     const drainMs = isPostgres(settings.databaseUrl) ? settings.drainSeconds * 1000 : 0;
     if (drainMs > 0 && fastify.server.listening) await wait(drainMs);
     phase.isStopping = true;
@@ -106,7 +106,7 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
     triggers,
     reload: () => deployment.reloadAndLog(),
     async listen() {
-      // Before any step runs: a step that ends every process must not keep deliveries out.
+      // Before any step runs: a step that crashes every process must not keep deliveries out.
       phase.isStarting = true;
       const url = await listen(fastify, settings);
       // Before any step runs, so that failures of steps left by the last process are reported too.
@@ -128,7 +128,7 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   };
 }
 
-/** From when on it listens, a store that fails ends nothing: what the start still has to do waits for it. */
+/** Once the service listens, a failing store ends nothing: the rest of the start waits for it. */
 function persistUnless(isLeaving: () => boolean, logger: Logger): Persist {
   return (work) =>
     untilStored(work, (error) => {
@@ -138,7 +138,7 @@ function persistUnless(isLeaving: () => boolean, logger: Logger): Persist {
     });
 }
 
-/** What replicas tell each other of runs. */
+/** The messages about runs that replicas send each other. */
 function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
   return {
     onRun: (runId) => store.runChanged(runId),
@@ -162,7 +162,7 @@ function runtimeOf(
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     version,
-    // A process that has its store for itself has nothing to compare.
+    // With a database of its own, a process has nothing to compare.
     fingerprint: isPostgres(settings.databaseUrl)
       ? createFingerprint({ ...parts, inForce: parts.inForce.current, catalog: running.catalog })
       : undefined,

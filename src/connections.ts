@@ -14,11 +14,11 @@ const { STATUS_CODES } = process.getBuiltinModule('node:http');
  */
 const MAX_SOCKETS_OF_ONE_ADDRESS = 1024;
 
-/** How long after a stop began a request may still arrive. */
+/** How long requests can still arrive after a stop began. */
 const STOP_RECEIVE_MS = 2000;
 const SWEEP_MS = 50;
 
-/** The bytes of an answer on a connection that has no request to answer. */
+/** The bytes of an answer on a connection without a request. */
 function closingAnswer(statusCode: number, message: string, reason?: string): string {
   const error = STATUS_CODES[statusCode] ?? 'Error';
   const body = JSON.stringify({ statusCode, error, message, reason });
@@ -41,10 +41,10 @@ const UNREADABLE_ANSWERS: Readonly<Record<string, typeof MALFORMED_ANSWER>> = {
   HPE_HEADER_OVERFLOW: unreadable(431, 'Exceeded maximum allowed HTTP header size'),
 };
 
-/** Told of each request that is answered before any route sees it. */
+/** Called for each request that is answered before any route sees it. */
 type OnUnreadable = (statusCode: number, address: string) => void;
 
-/** Answers bytes that Node cannot read as a request: nobody knows which path they are for. */
+/** Answers bytes that Node cannot read as a request; their path is unknown. */
 export function answerUnreadable(onUnreadable: OnUnreadable) {
   return ({ code = '' }: NodeJS.ErrnoException, socket: Socket): void => {
     if (code === 'ECONNRESET' || socket.destroyed) return;
@@ -55,7 +55,7 @@ export function answerUnreadable(onUnreadable: OnUnreadable) {
   };
 }
 
-/** Takes a request whose `Expect` is empty for one without, and refuses every other that Node does not know. */
+/** Treats an empty `Expect` as absent, and refuses every other one that Node does not know. */
 export function answerExpectations(server: Server, onUnreadable: OnUnreadable): void {
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     if (request.headers.expect?.trim() === '') {
@@ -67,7 +67,7 @@ export function answerExpectations(server: Server, onUnreadable: OnUnreadable): 
   });
 }
 
-/** Counts such requests, and tells of them. */
+/** Counts and logs unreadable requests. */
 export function unreadableNotes({ logger, metrics }: UnreadableServices): OnUnreadable {
   return (statusCode, address) => {
     metrics.requestsUnreadable.inc({ status: String(statusCode) });
@@ -82,23 +82,23 @@ interface UnreadableServices {
 
 interface Connections {
   /**
-   * Closes idle sockets until the server has closed, and after a moment those whose request is still incomplete: Node
-   * stops timing requests out when a server closes, so a half-sent one would delay the stop for ever.
+   * Closes idle sockets until the server has closed, and after a moment those with an incomplete request: Node stops
+   * timing requests out when a server closes, so a half-sent one would delay the stop for ever.
    */
   sweepUntil(closed: Promise<unknown>): Promise<void>;
 }
 
 interface ConnectionLimits {
-  /** Whether many senders may come from the address: a proxy of the operator's, or this machine. */
+  /** Whether many senders can come from the address: a proxy of the operator's, or this machine. */
   readonly isShared: (address: string) => boolean;
   readonly onRefused: (address: string) => void;
   readonly maxSocketsOfOneAddress?: number;
 }
 
-// Asked for each connection: compiled ranges answer in a tenth of the time that it takes to parse the address.
+// Checked for each connection: compiled ranges answer in a tenth of the time that it takes to parse the address.
 const THIS_MACHINE = compileAddresses(['127.0.0.0/8', '::1'], 'loopback');
 
-/** Where many senders may come from: this machine, and what else is given. */
+/** Addresses that many senders can share: this machine, and those that `isShared` accepts. */
 export function thisMachineOr(isShared: (address: string) => boolean): (address: string) => boolean {
   return (address) => THIS_MACHINE.match(address) !== undefined || isShared(address);
 }

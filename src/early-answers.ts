@@ -11,17 +11,17 @@ import { DELIVERY_HEADER } from './webhooks/answers.ts';
 
 /** Answers HTTP for a start that has no database yet. */
 export interface EarlyAnswers {
-  /** Says why the start waits. Listens from the first time on. */
+  /** Reports why the start waits. The first call starts to listen. */
   tell(error: Error): Promise<void>;
-  /** Says that the schema of the database is being changed. */
+  /** Reports that the schema of the database is being changed. */
   migrating(names: readonly string[]): Promise<void>;
   /** Frees the port for the service. */
   close(): Promise<void>;
 }
 
 /**
- * A start that waits for its database is alive, so that its supervisor lets it wait, but takes nothing. Only what can be
- * answered without flows is answered: all else would need what is in the database.
+ * A start that waits for its database reports that it is alive, so that its supervisor lets it wait, but accepts
+ * nothing. It only answers what needs no flows: everything else would need the database.
  */
 export function createEarlyAnswers({ settings, logger }: { settings: Settings; logger: Logger }): EarlyAnswers {
   const beganAt = performance.now();
@@ -85,14 +85,14 @@ function answer(
   if (deliveryId !== undefined)
     logger.warn({ cause: 'starting', deliveryId, ...unready }, 'a delivery got 503: the service is starting');
   const isLive = request.method === 'GET' && path === '/health/live';
-  // A delivery's reason is one of a closed list, which has nothing of migrations.
+  // A delivery's reason comes from a closed list without migrations.
   const why = path === '/health/ready' ? unready : AWAY;
   const [statusCode, body] = isLive
     ? [200, { status: 'live' }]
     : [503, { statusCode: 503, error: 'Service Unavailable', ...why }];
-  // Who still sends a body would take an answer before its end for a broken connection.
+  // A sender that is still sending its body would mistake an early answer for a broken connection.
   request.resume().on('end', () => {
-    // The service itself takes the next request.
+    // The connection closes, because the service itself takes the next request.
     response.writeHead(statusCode, {
       'content-type': 'application/json; charset=utf-8',
       connection: 'close',

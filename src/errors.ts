@@ -5,7 +5,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 export class StoreUnavailableError extends Error {
   /** No later call of this process will succeed either. */
   readonly isForGood: boolean;
-  /** The database is away. The store says in the log when it goes and when it is back; what fails meanwhile is logged at debug. */
+  /** The database is away. The store logs when it goes and when it is back; failures meanwhile are logged at debug. */
   readonly isAway: boolean;
   constructor(
     message: string,
@@ -22,10 +22,10 @@ export class StoreUnavailableError extends Error {
   }
 }
 
-/** What has a time cannot be stored now: the clocks that the service could go by disagree. */
+/** Times cannot be stored now: the clocks that the service could use disagree. */
 export class UnfitClockError extends StoreUnavailableError {
   constructor() {
-    // The heartbeat says when it begins and ends, as of a database that is away.
+    // The heartbeat logs when this begins and ends, as for a database that is away.
     super('The clock of this machine is wrong or was set; try again', { isAway: true });
     this.name = 'UnfitClockError';
   }
@@ -34,8 +34,8 @@ export class UnfitClockError extends StoreUnavailableError {
 const TRY_AGAIN_MS = 1000;
 
 /**
- * Does work that needs the store, and again as long as the store fails and `goesOn` says so. What was done before a
- * failure must bear being done twice.
+ * Runs `work`, which needs the store, until it succeeds; while the store fails, `goesOn` decides whether to try again.
+ * Everything before a failure must be safe to do twice.
  */
 export async function untilStored<Value>(
   work: () => Promise<Value>,
@@ -82,7 +82,7 @@ const PHRASES: Readonly<Record<number, string>> = {
   503: 'Service Unavailable',
 };
 
-/** Each code that a refusal of the dashboard gives as its `reason`, with the HTTP status of the answer. */
+/** Each refusal code of the dashboard, which is the answer's `reason`, with the HTTP status. */
 const REFUSALS = {
   invalid_json: 400,
   invalid_request: 400,
@@ -127,7 +127,7 @@ const REFUSALS = {
   too_many_streams: 503,
 } as const;
 
-/** An answer that a route gives by throwing: a refusal by its code, or a status alone if programs need no code. */
+/** An answer that a route gives by throwing: a refusal by its code, or only a status if programs need no code. */
 export class HttpError extends Error {
   readonly statusCode: number;
   readonly reason: string | undefined;
@@ -164,16 +164,16 @@ export function errorHandler(
   return send(reply, { statusCode, message: error.message, reason: reasonOf(error, statusCode, request.url) });
 }
 
-/** Fastify itself refuses a request that it cannot read: a URL or a length that is none, for example. */
+/** Fastify itself refuses unreadable requests, such as those with a malformed URL or length. */
 function reasonOf(error: FastifyError | HttpError, statusCode: number, url: string): string | undefined {
   if (error instanceof HttpError) return error.reason;
-  // The reasons that publishers are told are a closed list, of deliveries that were read.
+  // Publishers only get reasons from a closed list, which is about deliveries that were read.
   return statusCode === 400 && !url.startsWith(RECEIVE) ? 'invalid_request' : undefined;
 }
 
 const RECEIVE = '/flows/api/webhook/';
 
-/** Answers a route that does not exist in the same shape. */
+/** Answers unknown routes in the same shape. */
 export function notFoundHandler(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return send(reply, { statusCode: 404, message: `There is no ${request.method} ${request.url.split('?')[0]}` });
 }

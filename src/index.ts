@@ -6,17 +6,17 @@ import type { Override } from './model/finding.ts';
 
 export * from './config/api.ts';
 
-/** What a program that runs the service may say. */
+/** Options of a program that runs the service. */
 export interface ServiceOptions {
   readonly settings?: SettingsInput;
   readonly extensions?: Extensions;
-  /** Where settings and `env:` secrets are read from; empty where not given, never the process' own. */
+  /** Source of settings and `env:` secrets; empty if not given, never the environment of the process. */
   readonly environment?: Environment;
-  /** Relative paths start here; the working directory where not given. */
+  /** Relative paths start here; defaults to the working directory. */
   readonly folder?: string;
   /** Whether changes in the folder of manifests are deployed at once. */
   readonly watch?: boolean;
-  /** What starts, reloads and watched changes deploy although it would be refused; nothing where not given. */
+  /** Refused changes that starts, reloads and watched changes deploy anyway; none if not given. */
   readonly allow?: readonly Override[];
   /** Called when the store is lost for good: the service can no longer accept deliveries. */
   readonly onFatal?: (error: Error) => void;
@@ -26,13 +26,13 @@ export interface ServiceOptions {
 export interface Service {
   /** One line for each warning about the manifests and the settings. */
   readonly warnings: readonly string[];
-  /** Listens, then continues the work that the last process left; yields the address as a URL. */
+  /** Listens, then continues the work of the last process; yields the address as a URL. */
   listen(): Promise<string>;
-  /** Reads variables and manifests again, and deploys what changed. Never rejects: the log says what went wrong. */
+  /** Reads variables and manifests again, and deploys what changed. Never rejects: errors go to the log. */
   reload(): Promise<void>;
   /** Stops accepting, answers open requests, lets steps finish within the grace period, closes the store. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Builds a service from its settings. Rejects where one is wrong or the store cannot be opened, and leaves nothing open. */
+/** Builds a service from its settings. Rejects if one is wrong or the store does not open, and leaves nothing open. */
 export const buildApp: (options?: ServiceOptions) => Promise<Service> = build;

@@ -6,7 +6,7 @@ interface Place {
   readonly port: number;
 }
 
-/** What to do about an error of `listen`, by its code. */
+/** Advice for an error of `listen`, by its code. */
 const LISTEN_CURES: Readonly<Record<string, (host: string, port: number) => string>> = {
   EADDRINUSE: (_, port) => `another program listens on port ${port}; stop it, or set SLUICE_PORT to a free port`,
   EADDRNOTAVAIL: (host) =>
@@ -18,9 +18,9 @@ const LISTEN_CURES: Readonly<Record<string, (host: string, port: number) => stri
   EAI_AGAIN: (host) => `the address of ${host} cannot be looked up now; set SLUICE_HOST to an address of this machine`,
 };
 
-/** The service cannot listen where the settings say; the message says what to change. */
+/** The service cannot listen where the settings say; the message names the change to make. */
 export class ListenError extends Error {
-  /** Yields an error of `listen` in this form, or as it is if there is nothing to advise. */
+  /** Converts an error of `listen`, or yields it unchanged if there is no advice for it. */
   static from(error: unknown, { host, port }: Place): unknown {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
     const cure = LISTEN_CURES[code];
@@ -34,8 +34,8 @@ export class ListenError extends Error {
 }
 
 /**
- * Listens at a place; where it is all addresses and the machine has no IPv6, at all of IPv4. Rejects with `ListenError` where the
- * address or the port cannot be had.
+ * Listens at a place. If it is all addresses and the machine has no IPv6, listens on all IPv4 addresses. Rejects with
+ * `ListenError` if the address or the port is not available.
  */
 export async function listenAt(place: Place, listenOn: (place: Place) => Promise<unknown>): Promise<void> {
   try {

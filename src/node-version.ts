@@ -1,9 +1,9 @@
-/** The Node-API version that better-sqlite3 13 is built for; Node 22.14 and 23.6 were the first to have it (nodejs.org/api/n-api.html). */
+/** Node-API of better-sqlite3 13; Node 22.14 and 23.6 were the first with it (nodejs.org/api/n-api.html). */
 const NODE_API_NEEDED = 10;
 
 /**
- * Ends the process with one line and code 1 where this Node is too old to load the SQLite addon. An older Node does not
- * refuse the addon, it crashes inside it, so this has to run before anything that leads to it is imported.
+ * Ends the process with one line and code 1 if this Node is too old to load the SQLite addon. An older Node does not
+ * refuse the addon but crashes inside it, so this must run before any import that leads to it.
  */
 export function refuseOldNode(versions: NodeJS.ProcessVersions = process.versions): void {
   if (Number(versions.napi ?? 0) >= NODE_API_NEEDED) return;

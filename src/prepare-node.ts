@@ -7,9 +7,9 @@ import { runInNewContext } from 'node:vm';
 /**
  * Sets Node up for a quick start in little memory. Call it before anything large is loaded.
  *
- * Compiled code is kept next to the code, where only those write who may change the code itself; a start that finds it
- * takes 40 ms of CPU less. Where the folder cannot be written nothing is kept, and nothing is said. `NODE_COMPILE_CACHE`
- * names another folder, `NODE_DISABLE_COMPILE_CACHE=1` turns it off.
+ * Node caches compiled code next to the code, where only accounts can write that may change the code itself; a start
+ * with a filled cache takes 40 ms of CPU less. If the folder is not writable, nothing is cached or logged.
+ * `NODE_COMPILE_CACHE` names another folder, `NODE_DISABLE_COMPILE_CACHE=1` turns the cache off.
  */
 export function prepareNode(): void {
   module.enableCompileCache(join(import.meta.dirname, 'compile-cache'));
@@ -20,20 +20,19 @@ export function prepareNode(): void {
 const USUAL_GROWTH = 2;
 
 /**
- * Half of the young generation grows to 16 MiB, less the heads of its pages. V8 would go on to 64 on Node 24 and 32 on 26:
- * under load the process then has 90 MB more, and a delivery costs no less.
+ * Half of the young generation grows to 16 MiB, less its page headers. V8 would continue to 64 on Node 24 and 32 on 26:
+ * under load the process then has 90 MB more, and a delivery costs just as much.
  */
 const ENOUGH_YOUNG_BYTES = 16_000_000;
 
 const IDLE_CHECK_MS = 10_000;
 const IDLE_UTILIZATION = 0.1;
-/** Growth of the heap that is worth a collection. */
+/** Heap growth that is worth a collection. */
 const GROWTH_BYTES = 8_388_608;
 
 /**
- * Call it once the service is up. From then on the young generation grows with the load until it is large enough, and what
- * the heap took is given back when the load has ended: V8 collects only while something is allocated, so 100 MB would stay
- * after a flood.
+ * Call it once the service is up. From then on the young generation grows with the load until it is large enough, and
+ * gives memory back after the load: V8 collects only while something is allocated, so 100 MB would stay after a flood.
  */
 export function balanceYoungGeneration(): void {
   setYoungGenerationGrowth(USUAL_GROWTH);
@@ -48,7 +47,7 @@ export function balanceYoungGeneration(): void {
     before = now;
     if (utilization > IDLE_UTILIZATION) return;
     const bytes = heapBytes();
-    // What a collection has left is in use: to collect again pays only once there is more.
+    // Memory that survived a collection is in use: collecting again pays only after more growth.
     settledBytes = isCollected ? bytes : Math.min(settledBytes, bytes);
     isCollected = bytes > settledBytes + GROWTH_BYTES;
     if (isCollected) collectYoungGeneration();
@@ -56,7 +55,7 @@ export function balanceYoungGeneration(): void {
   setInterval(check, IDLE_CHECK_MS).unref();
 }
 
-/** Of one half. The size that V8 names counts both on Node 22 and 24, and sometimes one on 26. */
+/** The size of one half. V8's own number counts both on Node 22 and 24, and sometimes one on 26. */
 function youngBytes(): number {
   const young = v8.getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space');
   return young === undefined ? 0 : young.space_used_size + young.space_available_size;
@@ -67,7 +66,7 @@ function heapBytes(): number {
 }
 
 /**
- * Takes 2 to 10 ms. On Node 24 and 26 it wakes V8's own memory reducer, which does the rest in small steps within some
+ * Takes 2 to 10 ms. On Node 24 and 26 it wakes V8's memory reducer, which does the rest in small steps within some
  * seconds; on Node 22 the freed memory stays with the process.
  */
 function collectYoungGeneration(): void {
@@ -79,8 +78,8 @@ function collectYoungGeneration(): void {
 
 /**
  * While code is loaded almost everything survives, so V8 would let the young generation grow to 16 MB, which an idle
- * service then keeps. V8 reads this one each time it thinks of growing it, on Node 22, 24 and 26; the largest size it reads
- * only once, before any code of ours runs.
+ * service then keeps. V8 reads this flag before each growth, on Node 22, 24 and 26; it reads the largest size only
+ * once, before any code of ours runs.
  */
 function setYoungGenerationGrowth(factor: number): void {
   v8.setFlagsFromString(`--semi-space-growth-factor=${factor}`);

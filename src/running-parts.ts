@@ -9,7 +9,7 @@ interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' 
   begin(persist: Persist): Promise<void>;
 }
 
-/** What all parts do in the background, in the order of the parts. */
+/** Starts the background work of all parts, in their order. */
 export function startParts(parts: readonly ServicePart[], host: Host): RunningParts {
   const started = parts.map(({ start }): RunningPart => start?.(host) ?? {});
   return {

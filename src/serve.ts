@@ -28,28 +28,28 @@ import { startTracing } from './telemetry/tracing.ts';
 import { commandHere } from './version.ts';
 import { webhookLines } from './webhooks/webhook-lines.ts';
 
-/** What a stop may take after the grace period of steps: closing sockets, the store and the trace exporter. */
+/** Time for a stop after the grace period of steps: closing sockets, the store and the trace exporter. */
 const STOP_MARGIN_MS = 15_000;
 
 /**
- * Signals that arrive together are one request: a terminal or a supervisor signals the whole process group, and npm, which
- * is in it, passes the signal on. Only a later one ends the process at once.
+ * Signals that arrive together are one request: a terminal or a supervisor signals the whole process group, and npm,
+ * which is in it, passes the signal on. Only a later signal ends the process at once.
  */
 const SAME_SIGNAL_MS = 1000;
 
 interface ServeOptions {
   /** Variables that win over those of the environment. */
   readonly overrides?: Environment;
-  /** The file that some variables of the environment came from; `.env` is read if it is not given. */
+  /** The file that set some of the environment's variables; `.env` is read if it is not given. */
   readonly envFile?: EnvFile | undefined;
   /** Whether changes in the folder of manifests are deployed at once. */
   readonly watch?: boolean | undefined;
-  /** What the start, reloads and watched changes deploy although it would be refused. */
+  /** Refused changes that the start, reloads and watched changes deploy anyway. */
   readonly allow?: readonly Override[] | undefined;
 }
 
 /**
- * Runs the service until a signal stops it. A wrong setting or manifest, or an address or database that it cannot have, ends
+ * Runs the service until a signal stops it. A wrong setting or manifest, or an unavailable address or database, ends
  * the start with one line per error and code 1.
  */
 export async function serve(options: ServeOptions = {}): Promise<void> {
@@ -65,9 +65,9 @@ export async function serve(options: ServeOptions = {}): Promise<void> {
 
 async function start({ overrides = {}, envFile = readEnvFile(), watch = false, allow }: ServeOptions): Promise<void> {
   setVariables(overrides);
-  // Not copied: secrets are read from it whenever they are needed, and on Windows it knows its variables in any case.
+  // Not copied: secrets are read from it whenever they are needed, and on Windows it finds variables in any case.
   const environment = processEnvironment();
-  // Before any operator code runs, which includes steps that this start continues.
+  // Before any operator code runs, including steps that this start continues.
   const strays = watchStrays();
   const { options, extensions } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, options);
@@ -78,23 +78,23 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   strays.onOwned = (owner, error) =>
     logger.error({ err: error, owner }, `${owner} did not catch an error; the process continues`);
   const stopTracing = await startTracing(tracingSettings(environment), logger);
-  // Before the folder is read: otherwise the signal would end the process, or a change made meanwhile would be missed.
+  // Before the folder is read: otherwise the signal would end the process, or we would miss a change made meanwhile.
   let isReloadWanted = false;
   let reload = () => {
     isReloadWanted = true;
   };
   process.on('SIGHUP', () => reload());
-  // A start has nothing to finish: the next one takes up what it leaves.
+  // A start has nothing to finish: the next one continues from here.
   let stop = (_signal: NodeJS.Signals): void => process.exit(0);
   onStopSignal((signal) => stop(signal));
   let early: EarlyAnswers | undefined;
   const answerEarly = async () => {
-    // Loaded only here: Node's HTTP module brings its client along, which a start seldom needs.
+    // Loaded only here: Node's HTTP module also loads its client, which a start seldom needs.
     early ??= (await import('./early-answers.ts')).createEarlyAnswers({ settings, logger });
     return early;
   };
   const app = await buildApp({
-    // With the environment over them, now and at each reload: what a variable said before counts no more once it is gone.
+    // The environment overrides these at each reload too: a variable that was removed no longer counts.
     settings: options,
     extensions,
     environment,
@@ -139,21 +139,21 @@ async function start({ overrides = {}, envFile = readEnvFile(), watch = false, a
   };
   await early?.close();
   const address = await app.listen().catch((error: unknown) => {
-    // What was left to do when the stop came is for the next start.
+    // The next start does what was left when the stop came.
     if (!isStopping) throw error;
   });
   if (address === undefined) return;
   balanceYoungGeneration();
   reload = () => void app.reload();
   if (isReloadWanted) reload();
-  // Last: who reads that the service listens may stop it at once.
+  // Last: a program that reads that the service listens can stop it at once.
   if (envFile.name() !== undefined) print(`Read variables from ${envFile.name()}\n`);
   print(`${greeting(app, { address, publicUrl: settings.publicUrl }).join('\n')}\n`);
 }
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** Calls `stop` for the first signal; one that comes later ends the process with code 1. */
+/** Calls `stop` for the first signal; a later one ends the process with code 1. */
 function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   for (const signal of STOP_SIGNALS) {
@@ -167,16 +167,16 @@ function onStopSignal(stop: (signal: NodeJS.Signals) => void): void {
   }
 }
 
-/** Who handles uncaught errors; may be replaced. */
+/** Handles uncaught errors; its methods can be replaced. */
 interface Strays {
   onOwned(owner: string, error: unknown): void;
   onFault(error: unknown): void;
 }
 
 /**
- * Uncaught errors. Those of the operator's code are logged under its name, and the process goes on: what
- * failed is not awaited by anything, and one bad delivery must not stop all others, nor every restart after it. Any
- * other error is a fault of ours that may have left anything behind.
+ * Handles uncaught errors. Those of the operator's code are logged under its name, and the process goes on: nothing
+ * awaits the failed code, and one bad delivery must not stop all others, nor every restart after it. Any other error is
+ * a fault of ours, after which no state can be trusted.
  */
 function watchStrays(): Strays {
   const strays: Strays = {
@@ -200,7 +200,7 @@ function textOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
-// Without its store the process can accept nothing; a supervisor restarts it, and recovery continues from the file.
+// Without its store the process cannot accept anything; a supervisor restarts it, and recovery continues from the file.
 function die(error: Error, logger: Logger): void {
   logger.fatal({ err: error }, 'the store stopped; exiting');
   process.exit(1);

@@ -33,27 +33,27 @@ import { describeSchemes } from './webhooks/scheme-descriptions.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
 /**
- * All bodies in flight together. Each may be as large as its own cap, so that a few hundred slow senders would
+ * Limit of all bodies in flight together. Each can be as large as its own cap, so a few hundred slow senders would
  * otherwise hold gigabytes.
  */
 const BODIES_IN_FLIGHT_BYTES = 268_435_456;
 
-/** How far a stop has come. It changes in place, because every delivery looks at it. */
+/** The progress of a stop. It changes in place, because every delivery reads it. */
 interface Phase {
-  /** It listens and takes up what the last process left: the process is not ready. */
+  /** The service listens and continues the work of the last process: it is not ready. */
   isStarting: boolean;
-  /** A stop has begun: the process is not ready. */
+  /** A stop has begun: the service is not ready. */
   isLeaving: boolean;
-  /** Nothing new is taken any more. */
+  /** Nothing new is accepted any more. */
   isStopping: boolean;
 }
 
-/** What answers HTTP requests: publishers' deliveries, and the dashboard. */
+/** The input of the HTTP server, which answers publishers' deliveries and the dashboard. */
 interface ServerParts {
   readonly serviceParts: DashboardServices['parts'];
   /** Called with the server before it gets any route. */
   readonly prepareServer: ((fastify: FastifyInstance) => void) | undefined;
-  /** Replaces some of what the dashboard works with. */
+  /** Replaces some of the dashboard's services. */
   readonly dashboard: Partial<DashboardServices> | undefined;
   readonly settings: Settings;
   readonly logger: Logger;
@@ -74,7 +74,7 @@ interface ServerParts {
   readonly inForce: SettingsInForce;
 }
 
-/** Yields the server, and what the dashboard works with for those who tell people what it shows. */
+/** Yields the server, and the dashboard's services for features that report what it shows, such as alerts. */
 export function createServer(parts: ServerParts): { fastify: FastifyInstance; services: DashboardServices } {
   const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
     parts;
@@ -99,7 +99,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     answers: createFlowAnswers({ ...parts, senders }),
     clientAddress: clientAddressReader(settings),
   };
-  // A sender that calls directly gets around the depth, so it must not tell senders apart here.
+  // A sender that bypasses the proxies chooses what the depth counts, so the depth must not tell senders apart here.
   const senderAddress = clientAddressReader({ trustedProxies: settings.trustedProxies, forwardedHeaderDepth: 0 });
   const access = parts.dashboard?.access ?? dashboardAccess(settings);
   void fastify.register(ingress, {
@@ -160,16 +160,16 @@ function bareServer({ logger, ...parts }: Pick<ServerParts, 'logger' | 'clock' |
   const fastify = Fastify({
     loggerInstance: logger,
     logController: new Fastify.LogController({ disableRequestLogging: true }),
-    // Cuts requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
+    // Cuts off requests that trickle in: Fastify's own limits would let them hold their sockets for ever.
     requestTimeout: 30_000,
     http: { headersTimeout: 10_000, connectionsCheckingInterval: 2000 },
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
-    // During a stop the ingress answers and records deliveries itself, and the dashboard answers too.
+    // During a stop, the ingress itself answers and records deliveries, and the dashboard answers too.
     return503OnClosing: false,
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: 512 },
-    // What the router itself cannot read, such as a malformed URL, gets an answer of the usual shape.
+    // Requests that the router cannot read, such as those with a malformed URL, get an answer of the usual shape.
     frameworkErrors: (error, request, reply) => void errorHandler(error, request, reply.headers(INERT_HEADERS)),
     clientErrorHandler: answerUnreadable(onUnreadable),
   }) as unknown as FastifyInstance;

@@ -10,8 +10,8 @@ export function noteCredentials({ store, clock }: Parts, logins: DashboardServic
 }
 
 /**
- * Removed credentials are revoked at once. A mistake leaves the former credentials and targets of alerts in force; yields a
- * line for each, which holds no secret.
+ * Revokes removed credentials at once. A mistake leaves the previous credentials and alert targets in force; yields one
+ * line per mistake, without secrets.
  */
 export function readSettingsAgain(
   { options, logger }: Parts,
@@ -26,11 +26,11 @@ export function readSettingsAgain(
     logger.error({ lines: error.lines }, 'the variables could not be read again; they stay as they were');
   }
   try {
-    // The address that the service listens on stays. If no credential is left, nobody can log in any more.
+    // The address that the service listens on stays. If no credential is left, logins are no longer possible.
     const environment = { ...options.environment, SLUICE_HOST: '127.0.0.1' };
     const settings = readSettings(environment, options.settings);
     onSettings(settings);
-    // A dashboard without credentials stays as it is: its routes ask for none.
+    // A dashboard without credentials stays open: its routes ask for none.
     if (logins === undefined) return told;
     const credentials = credentialsOf(settings);
     logins.credentials.replace(credentials);

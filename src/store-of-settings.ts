@@ -18,10 +18,10 @@ export function openStoreOf(
 ): Promise<Store> {
   const target = databaseTarget(settings, folder);
   const bounds = storeBounds(settings);
-  // Bound, not wrapped: every delivery has it called.
+  // Bound, not wrapped: it is called for every delivery.
   const onCommitted: (seconds: number) => void = metrics.commitSeconds.observe.bind(metrics.commitSeconds);
   const { variable, place } = maskedPlace(settings);
-  // Who expected an old one learns it before publishers do.
+  // An operator who expected the old database notices before publishers do.
   const onCreated = () => {
     const schema = target.kind === 'postgres' ? `, schema ${target.schema}` : '';
     logger.info(`made a new, empty database: ${place}${schema} (${variable})`);
@@ -41,10 +41,10 @@ export function openStoreOf(
       onForeign,
       onMigrating,
       onBlocked: (error) => logger.warn({ err: error }, 'others hold what a migration has to lock; trying again'),
-      // PostgreSQL keeps 63 bytes, the purpose after it included.
+      // PostgreSQL keeps 63 bytes, including the purpose that follows.
       applicationName: `sluice/${target.replica.slice(0, 48)}`,
       onFatal,
-      // At debug: what an outage leads to is said once, below.
+      // At debug: the effect of an outage is logged once, below.
       onEngineLine: (line) => logger.debug({ engine: 'graphile-worker' }, line),
       onAway: (error) =>
         logger.error({ err: error }, 'the database is unavailable; deliveries get 503 until it is back'),
@@ -69,10 +69,7 @@ export function openStoreOf(
   });
 }
 
-/**
- * What refused deliveries may take, and what held ones: no flood fills the disk. A row counts as 1 KiB at least, so that
- * this bounds rows too.
- */
+/** Limit for refused deliveries, and for held ones, so that no flood fills the disk. A row counts as at least 1 KiB. */
 const MAX_DELIVERY_BYTES = 268_435_456;
 
 function storeBounds({ deliveryStore, deliveryRingSize }: Settings): StoreBounds {

@@ -7,28 +7,28 @@ import { type Clock, deletionGuard, HOUR_MS, MINUTE_MS } from './model/clock.ts'
 export interface Sweeper {
   /** Sweeps once a minute from now on. */
   start(): void;
-  /** Sweeps now, unless a sweep is under way. */
+  /** Sweeps now, unless a sweep is running. */
   sweep(): void;
-  /** Resolves when no sweep runs any more. */
+  /** Resolves when no sweep is running. */
   stop(): Promise<void>;
 }
 
-/** Deletes chunk after chunk, as long as `deleteChunk` says that more is left and the sweeper is not stopped. */
+/** Deletes chunk after chunk while `deleteChunk` yields that more is left and the sweeper is not stopped. */
 export type InChunks = (deleteChunk: () => Promise<boolean>) => Promise<void>;
 
 interface SweeperOptions {
-  /** Each chunk is a turn of the writer, which acceptances wait for: a few milliseconds at most. */
+  /** Each chunk is one turn of the writer and delays acceptances, so it must take a few milliseconds at most. */
   readonly sweep: (inChunks: InChunks) => Promise<void>;
-  /** The log's message where a sweep fails. */
+  /** The log message when a sweep fails. */
   readonly failure: string;
   readonly logger: Logger;
-  /** Whether the first sweep is at the start; else it is a minute later. */
+  /** Whether the first sweep is at the start; otherwise it is a minute later. */
   readonly sweepsAtStart?: boolean;
 }
 
 export const SWEEP_EVERY_MS = MINUTE_MS;
 
-/** Makes what sweeps once a minute. A sweep that fails leaves rows that nothing relies on: the next one takes them. */
+/** Makes a sweeper that runs once a minute. After a failure, the next sweep deletes the rest, which nothing uses. */
 export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }: SweeperOptions): Sweeper {
   let timer: NodeJS.Timeout | undefined;
   let sweeping: Promise<unknown> | undefined;
@@ -36,7 +36,7 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
 
   const inChunks: InChunks = async (deleteChunk) => {
     while (!isStopping && (await deleteChunk())) {
-      // Whatever else waits for the writer goes first.
+      // Let other work that waits for the writer go first.
       await setImmediate();
     }
   };
@@ -63,19 +63,19 @@ export function createSweeper({ sweep, failure, logger, sweepsAtStart = false }:
 }
 
 interface EachWatch<Item, Begun> extends Pick<SweeperOptions, 'failure' | 'logger'> {
-  /** What is looked at in a sweep. */
+  /** The items to look at in a sweep. */
   readonly list: () => readonly Item[];
-  /** What all looks of a sweep share; also where there is nothing to look at. */
+  /** Prepares what all looks of a sweep share; also called when there are no items. */
   readonly begin: () => Promise<Begun>;
   readonly look: (item: Item, begun: Begun) => Promise<void>;
-  /** Deletes a chunk of what is too old in this hour since the Unix epoch; yields whether more is left. */
+  /** Deletes a chunk of rows that are too old in this hour since the Unix epoch; yields whether more are left. */
   readonly purge: (hour: number) => Promise<boolean>;
   readonly clock: Clock;
 }
 
 /**
- * Makes what looks at each of a list once a minute, one in a turn, and purges once an hour. It begins at the start: what
- * came while no process looked is there to be looked at.
+ * Makes a sweeper that looks at each item of a list once a minute, one per turn, and purges once an hour. The first
+ * sweep is at the start, to look at what arrived while no process was running.
  */
 export function watchEach<Item, Begun>(watch: EachWatch<Item, Begun>): Sweeper {
   const { list, begin, look, purge, clock, ...options } = watch;
@@ -91,7 +91,7 @@ export function watchEach<Item, Begun>(watch: EachWatch<Item, Begun>): Sweeper {
         begun ??= begin();
         const shared = await begun;
         const next = queue.shift();
-        // What is wrong with one must not keep the others from being looked at.
+        // A problem with one item must not prevent looking at the others.
         if (next !== undefined) await look(next, shared).catch((error: unknown) => failures.push(error));
         return queue.length > 0 && !failures.some((error) => error instanceof StoreUnavailableError);
       });

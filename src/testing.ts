@@ -16,30 +16,30 @@ import { readManifest } from './manifest/parse.ts';
 import type { Json } from './model/json.ts';
 import { openSimulationStore } from './store/offline.ts';
 
-/** Replaces a step type: yields the step's output, or a result as a handler does. An error fails the step. */
+/** Replaces a step type: yields the step's output, or a handler result. An error fails the step. */
 export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promise<Json | HandlerResult>;
 
 export interface RunFlowOptions {
-  /** What expressions read as `trigger.body`; null where not given. */
+  /** What expressions read as `trigger.body`; null if not given. */
   readonly body?: Json;
-  /** Names in any case; expressions read them in lower case, as those of a request. */
+  /** Names in any case; expressions read them in lower case, as in a request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Key of the trigger; the manifest's first where not given. */
+  /** Key of the trigger; defaults to the manifest's first. */
   readonly trigger?: string;
-  /** By step type: stubs and handlers of one's own, which go before the built-in ones. */
+  /** Stubs and handlers by step type; they replace built-in ones. */
   readonly handlers?: Readonly<Record<string, Stub | StepHandler>>;
   /**
-   * Manifests of the flows that its `RunFlow` steps run, and those in turn: they run for real. A step whose flow is not
-   * among them fails with `flow_not_pinned`; a stub of `RunFlow` among `handlers` runs none.
+   * Manifests of the flows that `RunFlow` steps run, directly or through other flows: they run for real. A step whose
+   * flow is missing fails with `flow_not_pinned`; with a stub of `RunFlow` among `handlers`, none of them run.
    */
   readonly flows?: readonly unknown[];
   /** Signals by name, sent when nothing else is left to do. */
   readonly signals?: Readonly<Record<string, Json>>;
-  /** Values of `env:NAME` and `file:PATH` references, by the whole reference; those of triggers need none. */
+  /** Values of `env:NAME` and `file:PATH` references, by the whole reference; triggers need none. */
   readonly secrets?: Readonly<Record<string, string>>;
   /** What expressions read as `vars`. */
   readonly vars?: Readonly<Record<string, string>>;
-  /** When the run starts; the present where not given. */
+  /** When the run starts; defaults to the present. */
   readonly startAt?: Date;
   readonly egressAllow?: readonly string[];
 }
@@ -47,9 +47,9 @@ export interface RunFlowOptions {
 export type TestedRun = SimulatedRun;
 
 /**
- * Runs a manifest in memory and yields how it ended. Time does not pass but jumps to whatever is due next, so that a
- * delay of a week takes no time. A run that waits for a signal that is not given is returned as it is, `Running`.
- * Throws where the manifest has errors, with one line for each.
+ * Runs a manifest in memory and yields how it ended. Time jumps to whatever is due next, so a delay of a week takes no
+ * time. A run that waits for a signal that is not given is returned while it is still `Running`. Throws if the manifest
+ * has errors, with one line for each.
  *
  * @example
  * const run = await runFlow(manifest, { body: { total: 7 }, handlers: { HttpRequest: () => ({ status: 200 }) } });
@@ -104,7 +104,7 @@ function parse(manifest: unknown, handlers: HandlerTable, options: RunFlowOption
     vars: options.vars,
   };
   const { flow, issues } = readManifest(text, 'manifest.json', rules);
-  // No delivery is judged here, so what a trigger verifies with need not be there.
+  // No delivery is verified here, so secrets of triggers can be missing.
   const isUnread = ({ path, message }: ManifestIssue) => message === NOT_GIVEN && /^triggers\b/i.test(path);
   const isWrong = issues.some((issue) => issue.severity === 'error' && !isUnread(issue));
   if (flow !== undefined && !isWrong) return flow;
@@ -135,23 +135,23 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 }
 
 export interface TestFilesOptions {
-  /** The folder of manifests; `manifests` in the working directory where not given. */
+  /** The folder of manifests; defaults to `manifests` in the working directory. */
   readonly manifests?: string;
-  /** Step types of one's own. They are never called: the files have their answers. */
+  /** Custom step types. They are never called: the files contain their answers. */
   readonly handlers?: readonly StepHandler[];
 }
 
 /** One file of `sluice test save`. */
 export interface TestCase {
-  /** Path of the file, from the folder. */
+  /** Path of the file, relative to the folder. */
   readonly name: string;
-  /** Rejects where the flow does not do what the file expects; the error has both, for the runner to show. */
+  /** Rejects if the flow does not do what the file expects; the error has both, for the runner to show. */
   readonly run: () => Promise<void>;
 }
 
 /**
- * The tests in a folder and below, as cases for a test runner. Nothing is sent, no time passes and no secret is read.
- * Rejects where a manifest has errors, with one line for each.
+ * Yields the tests in a folder and below, as cases for a test runner. Nothing is sent, no time passes and no secret is
+ * read. Rejects if a manifest has errors, with one line for each.
  *
  * @example
  * test.each(await testFiles('tests'))('$name', ({ run }) => run());

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 
 const manifest: { name: string; version: string } = createRequire(import.meta.url)('#package.json');
 
-/** What an installed package runs with: its version, Node's, and those of the packages inside of it. */
+/** The versions of an installed package: its own, Node's, and those of the bundled packages. */
 export function describeVersions(): object {
   const bundled: { name: string; version: string }[] = createRequire(import.meta.url)('#bundled');
   const versions = bundled.map((each) => [each.name, each.version]);
@@ -14,12 +14,12 @@ export function describeVersions(): object {
 /** The version of Sluice, from its package. */
 export const version = manifest.version;
 
-/** What its package is installed and imported by. */
+/** The package name, for installing and importing. */
 export const packageName = manifest.name;
 
 /**
- * How the command line is started from a folder. `npx sluice` runs what npm installed there or above; elsewhere npx would fetch a
- * package of that name, which is a stranger's.
+ * The command that starts the command line from a folder. `npx sluice` runs the package that npm installed there or
+ * above; elsewhere npx would fetch a package of that name from the registry, which is a stranger's.
  */
 export function commandName(folder: string): string {
   if (existsSync(join(folder, 'node_modules/.bin/sluice'))) return 'npx sluice';
@@ -28,7 +28,7 @@ export function commandName(folder: string): string {
 
 let here: string | undefined;
 
-/** The same from the working directory, which is looked at once: the page asks for each trigger. */
+/** `commandName` of the working directory, looked up once: the page asks for each trigger. */
 export function commandHere(): string {
   here ??= commandName(process.cwd());
   return here;
