@@ -3,7 +3,7 @@ import type { GatePlugin, GateSettings } from '../webhooks/gate.ts';
 import type { SchemeOptions } from '../webhooks/schemes/resolve.ts';
 import type { SettingsInput } from './settings-schema.ts';
 
-/** The schema library that handlers describe their inputs with, so that a config module needs no packages of its own. */
+/** The schema library for handlers' inputs, so that a config module needs no packages of its own. */
 export { z } from 'zod';
 export { defineHandler, type HandlerResult, type StepContext, type StepHandler } from '../flows/handlers/handler.ts';
 export type { Gate, GatePlugin, Verdict } from '../webhooks/gate.ts';
@@ -24,19 +24,19 @@ export interface Extensions {
   readonly signatureSpecs?: SchemeOptions['specs'];
   /** Byte builders for the strategy Custom, by the name that manifests use. */
   readonly payloadStrategies?: SchemeOptions['payloadBuilders'];
-  /** Judge after the built-in gates, in this order. */
+  /** Run after the built-in gates, in this order. */
   readonly gates?: readonly GatePlugin<GateSettings>[];
   /**
-   * Yields what an https URL of a publisher answers with 200, in place of Sluice, for a network in which it cannot ask itself. The
-   * URL was compared with those of the publisher. Rejects for any other answer; it has 5 s.
+   * Fetches an https URL of a publisher, for a network in which Sluice cannot do so itself: yields the body of a 200.
+   * The URL was already checked against the publisher's own. Must reject any other answer; it has 5 s.
    */
   readonly fetchFromPublisher?: (url: string) => Promise<string>;
 }
 
-/** What a config module exports as its default: options of the settings by name, and extensions. */
+/** Default export of a config module: options of the settings by name, and extensions. */
 export type Config = SettingsInput & Extensions;
 
-/** Types a config module. */
+/** Gives a config module its type. */
 export function defineConfig(config: Config): Config {
   return config;
 }

@@ -16,10 +16,10 @@ interface ConfigModule {
 
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
 
-/** A module may ask for secrets before it exports; a start that waits for more than this waits for ever. */
+/** A module can fetch secrets before it exports; if it takes longer than this, it will never finish. */
 const LOAD_TIME_LIMIT_MS = 60_000;
 
-/** Loads the module at `path`, or the first of the usual names in `folder`; without either the config is empty. */
+/** Loads the module at `path`, or the first of the usual names in `folder`. Without a module the config is empty. */
 export async function loadConfigModule(
   path: string | undefined,
   folder: string,
@@ -28,7 +28,7 @@ export async function loadConfigModule(
   const file = path === undefined ? usualFile(folder) : resolve(folder, path);
   if (file === undefined) return { options: {}, extensions: {} };
   if (!existsSync(file)) throw new SettingsError([`SLUICE_CONFIG: the file "${path}" does not exist`]);
-  // The importer would wait until something is written into a named pipe.
+  // The importer would wait for data from a named pipe.
   const kind = otherKindOf(statSync(file));
   if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
   const config = await importConfig(file, limitMs);
@@ -42,7 +42,7 @@ export async function loadConfigModule(
 function usualFile(folder: string): string | undefined {
   const files = NAMES.map((name) => resolve(folder, name)).filter(existsSync);
   const [file, other] = files;
-  // The settings and gates of the second would be ignored silently.
+  // Settings and gates of the second file would be ignored silently.
   if (other !== undefined)
     throw new SettingsError([`${files.join(', ')}: only one may be there; SLUICE_CONFIG names one`]);
   return file;
@@ -54,8 +54,8 @@ function notLoaded(file: string, thrown: unknown): SettingsError {
 }
 
 async function importConfig(file: string, limitMs: number): Promise<unknown> {
-  // An import of this package gets this process' own code, wherever the config module is. Both are loaded only if there is
-  // a config module.
+  // Imports of this package yield the code of this process, wherever the config module is. Both are loaded only if
+  // there is a config module.
   const [api, { createJiti }] = await Promise.all([import('./api.ts'), import('jiti')]);
   const virtualModules = { [packageName]: api };
   try {
@@ -87,17 +87,14 @@ function splitConfig(config: unknown, file: string): ConfigModule {
   return { options, extensions: extensions as Extensions };
 }
 
-/** The field that names an extension, the method that it must have, and how one looks. */
+/** The field that names an extension, the method that it must have, and an example. */
 interface ListForm {
   readonly name: string;
   readonly code: string | undefined;
   readonly example: string;
 }
 
-/**
- * Every extension, with a check that yields a line for each mistake: a config module may be plain JavaScript, which no
- * compiler checks.
- */
+/** Checks of every extension, each with one line per mistake. No compiler checks a config module in JavaScript. */
 const CHECKS: Readonly<Record<keyof Extensions, (given: unknown) => string[]>> = {
   handlers: (given) =>
     listMistakes('handlers', given, {

@@ -7,17 +7,17 @@ export type DashboardAccess =
   | {
       readonly kind: 'credentials';
       readonly basic?: { readonly user: string; readonly password: string } | undefined;
-      /** May do everything. */
+      /** Has all scopes. */
       readonly token?: string | undefined;
       readonly tokens?: readonly NamedToken[];
-      /** What people may do whom a proxy signs in. */
+      /** What people can do whom a proxy signed in, by their groups. */
       readonly groups?: readonly GroupGrant[];
-      /** Where the proxy says it; undefined where nobody is believed. */
+      /** The headers that the proxy sets; undefined if none is trusted. */
       readonly signOn?: SignOnHeaders | undefined;
     }
-  /** No credentials: anyone on this machine, because the listener is on a loopback address. */
+  /** No credentials: anyone on this machine has access, because the listener is on a loopback address. */
   | { readonly kind: 'loopback' }
-  /** No credentials, on purpose: anyone who reaches the listener. */
+  /** No credentials, on purpose: anyone who reaches the listener has access. */
   | { readonly kind: 'open' };
 
 /** Lower-case names of the headers in which a proxy names a person, and the person's groups. */
@@ -28,16 +28,16 @@ export interface SignOnHeaders {
 
 export type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 
-/** One way to prove who one is. */
+/** One way to prove an identity. */
 export interface Credential extends Grant {
-  /** Its own among all credentials, whatever they are called: what somebody proved is known by this, never by the name. */
+  /** Unique among all credentials, whatever their names. A session refers to its credential by id, never by name. */
   readonly id: string;
-  /** Who it is, for people. */
+  /** The name that people see. */
   readonly name: string;
   readonly secret: { readonly user: string; readonly password: string } | { readonly token: string };
 }
 
-/** All that credentials are made of. */
+/** The settings that credentials are read from. */
 export const CREDENTIAL_SETTINGS = [
   'dashboardUser',
   'dashboardPassword',
@@ -54,7 +54,7 @@ export function hasCredentials({ dashboardPassword, dashboardToken, tokens, auth
   return isAsked || tokens.length > 0;
 }
 
-/** Who may use the dashboard; the checks of the settings made sure that it is open only on purpose. */
+/** How the dashboard is protected; checks of the settings made sure that it is open only on purpose. */
 export function dashboardAccess(settings: Given & Pick<Settings, 'dashboardAuth'>): DashboardAccess {
   if (hasCredentials(settings)) return credentialsOf(settings);
   return { kind: settings.dashboardAuth === 'none' ? 'open' : 'loopback' };
@@ -76,7 +76,7 @@ export function credentialsOf(settings: Given): Credentials {
   };
 }
 
-/** Every credential; those of the settings have all scopes. */
+/** Lists every credential; a user, password or token of its own setting has all scopes. */
 export function listCredentials({ basic, token, tokens = [] }: Credentials): readonly Credential[] {
   return [
     ...(basic === undefined ? [] : [{ id: 'user', name: basic.user, scopes: SCOPES, secret: basic }]),
@@ -85,7 +85,7 @@ export function listCredentials({ basic, token, tokens = [] }: Credentials): rea
   ];
 }
 
-/** A line for each setting without which a header of a proxy would let in nobody, or anybody. */
+/** One line for each setting whose lack would make a proxy's header let in nobody, or anybody. */
 export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'>): string[] {
   const { authUserHeader: user, authGroupsHeader: groups, trustedProxies, tokens } = settings;
   if (user === undefined && groups === undefined) {
@@ -105,7 +105,7 @@ export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'
   return lines;
 }
 
-/** A line for each name or token that two credentials share: the activity list must say who it was. Quotes no token. */
+/** One line per name or token that two credentials share: the activity list must be unambiguous. Quotes no token. */
 export function sharedBetween(settings: Given): string[] {
   const { dashboardUser, dashboardToken, tokens } = settings;
   const takenBy = (name: string | undefined) => {

@@ -3,22 +3,22 @@ import { resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import type { Settings } from './settings-schema.ts';
 
-/** Where everything is stored. */
+/** The database that stores everything. */
 export type DatabaseTarget =
   | {
       readonly kind: 'sqlite';
-      /** Of a file, or `:memory:`. */
+      /** Path of a file, or `:memory:`. */
       readonly path: string;
     }
   | {
       readonly kind: 'postgres';
       readonly url: string;
-      /** Leads to PostgreSQL itself where `url` leads to a pooler. */
+      /** Leads to PostgreSQL itself if `url` leads to a pooler. */
       readonly directUrl: string;
       readonly schema: string;
       /** Whether statements may be prepared by name. */
       readonly isPrepared: boolean;
-      /** Names this process among those that share the database. */
+      /** Name of this process among those that share the database. */
       readonly replica: string;
     };
 
@@ -36,14 +36,14 @@ export function databaseTarget(settings: Settings, folder: string): DatabaseTarg
     url,
     directUrl,
     schema: settings.databaseSchema,
-    // Another direct address means that the first leads to a pooler. One that gives each transaction any connection, as
-    // PgBouncer in transaction mode, knows no name of a statement that was prepared on another (before its 1.21).
+    // A different direct address means that the first one leads to a pooler. In transaction mode, PgBouncer before 1.21
+    // gives each transaction any connection, which may not know a statement that was prepared by name on another.
     isPrepared: directUrl === url,
     replica: settings.replicaName ?? `${hostname().replaceAll(/[^A-Za-z0-9_.:-]/g, '-')}-${process.pid}`,
   };
 }
 
-/** What people call the database: the variables that name it, and where they lead, without a password. */
+/** The database for people: the variables that name it and their addresses, without a password. */
 export function maskedPlace({ databaseUrl, databaseDirectUrl }: Settings): { variable: string; place: string } {
   if (!isPostgres(databaseUrl)) return { variable: 'SLUICE_DATABASE_URL', place: databaseUrl };
   const places = [databaseUrl, databaseDirectUrl ?? databaseUrl].map((text) => {
@@ -61,7 +61,7 @@ export function isPostgres(url: string): boolean {
   return /^postgres(ql)?:/.test(url);
 }
 
-/** One line for each way in which the settings of the database contradict each other or protect nothing. */
+/** One line for each way in which the database settings contradict each other or protect nothing. */
 export function databaseContradictions(settings: Settings, environment: Variables): string[] {
   const { databaseUrl, databaseDirectUrl } = settings;
   if (!isPostgres(databaseUrl)) {
@@ -82,19 +82,19 @@ export function databaseContradictions(settings: Settings, environment: Variable
   return lines;
 }
 
-/** What a connection is protected by; `sslmode` as in PostgreSQL's manual, section 34.19. */
+/** Modes that protect a connection; `sslmode` as in PostgreSQL's manual, section 34.19. */
 const ENCRYPTED = ['verify-full', 'verify-ca', 'require'];
 
 /**
- * One line where a connection to the URL would be open to those between; `variable` says whose URL it is. The environment
- * is that of the process, which the driver reads too.
+ * Yields one line if others on the network path could read the connection; `variable` names the setting of the URL. The
+ * environment is that of the process, which the driver reads too.
  */
 export function transportMistakes(variable: string, text: string, environment: Variables): string[] {
   const { hostname, searchParams } = new URL(text);
-  // As the driver reads it: the last of several.
+  // The driver takes the last of several values.
   const last = (name: string) => searchParams.getAll(name).at(-1);
   const mode = last('sslmode');
-  // With `uselibpqcompat` weaker modes are what they are in PostgreSQL's own library: proof of nothing.
+  // With `uselibpqcompat` weaker modes are as in PostgreSQL's own library, and prove nothing.
   const proven = last('uselibpqcompat') === 'true' ? ['verify-full'] : ENCRYPTED;
   if (mode !== undefined && mode !== 'disable' && !proven.includes(mode)) {
     return [
@@ -109,7 +109,7 @@ export function transportMistakes(variable: string, text: string, environment: V
 
 function isThisMachine(host: string): boolean {
   const address = host.replace(/^\[|\]$/g, '');
-  // A path is a socket of this machine; without a host the driver takes localhost.
+  // A path is a socket of this machine; without a host the driver uses localhost.
   if (address === '' || address.startsWith('/') || address.toLowerCase() === 'localhost') return true;
   return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
 }

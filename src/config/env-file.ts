@@ -4,13 +4,13 @@ import { processEnvironment, SettingsError, setVariables } from './settings.ts';
 
 export const ENV_FILE = '.env';
 
-/** Variables of the environment that come from a file. */
+/** Environment variables from a file. */
 export interface EnvFile {
-  /** Its name, if it is there. */
+  /** The file name, if the file exists. */
   name(): string | undefined;
   /**
-   * Reads it again: its variables get their new values, and those that are no longer in it are gone. Throws `SettingsError`,
-   * and changes nothing, where it cannot be read.
+   * Reads the file again: updates its variables and unsets those that are no longer in it. If it cannot be read, throws
+   * `SettingsError` and changes nothing.
    */
   readAgain(): void;
 }
@@ -23,7 +23,8 @@ export function readEnvFile(named?: string): EnvFile {
   const own = new Set<string>();
   let name: string | undefined;
   const read = () => {
-    // What is there by chance under this name, such as a folder of Python, is none. One that was there and is gone is missed.
+    // Something else named `.env`, such as a Python folder, is ignored. A file that was read and disappeared is an
+    // error.
     const isThere = statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile() === true;
     if (named === undefined && name === undefined && !isThere) return;
     const file = named ?? ENV_FILE;
@@ -54,12 +55,12 @@ function variablesIn(file: string): Readonly<Record<string, string | undefined>>
 }
 
 /**
- * Lines that nothing is read of, and variables that have two values, of which the last would count: a setting would be at
- * another value than it seems, without a word. Never quotes a value.
+ * Finds lines that set nothing, and variables with two values, of which the last would count: a setting would silently
+ * differ from what the file seems to say. Never quotes a value.
  */
 function mistakesIn(text: string): string[] {
   const lines = text.split('\n');
-  // What is put before a line is read unless the line is within a quoted value.
+  // A mark before a line is read as a variable unless the line is inside a quoted value.
   const read = parseEnv(lines.map((line, at) => `${MARK}${at}=\n${line}`).join('\n'));
   const isOwn = (line: string, at: number) => read[`${MARK}${at}`] !== undefined && !/^\s*(#|$)/.test(line);
   const values = parseEnv(
@@ -78,5 +79,5 @@ function mistakesIn(text: string): string[] {
 }
 
 const MARK = 'GIVEN_HERE_';
-/** Of a variable, up to the equals sign. */
+/** The name in a line, up to the equals sign. */
 const NAME = /^\s*(?:export\s+)?([^\s=#][^=]*?)\s*(?==)/;

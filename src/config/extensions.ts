@@ -27,21 +27,21 @@ import type { Settings } from './settings-schema.ts';
 import type { StepPart } from './step-part.ts';
 import { type PreparedSteps, prepareSteps } from './steps.ts';
 
-/** Everything that manifests are read and judged with, before anything runs. */
+/** Everything needed to read and judge manifests, before anything runs. */
 export interface PreparedExtensions {
   readonly handlers: HandlerTable;
   readonly gates: GatePreparer;
-  /** The same, but what they need of publishers is not fetched: then they cannot verify. */
+  /** The same without fetching what the gates need from publishers: they cannot verify. */
   readonly offlineGates: GatePreparer;
-  /** Background work of step types, and why steps wait for hosts. */
+  /** Background work of step types, and the reasons why steps wait for hosts. */
   readonly steps: Pick<PreparedSteps, 'atWork' | 'hostWaits' | 'waits'>;
-  /** What the step types of a part made for others. */
+  /** What a part's step types provide to other features. */
   of<Made>(part: StepPart<Made>): Made;
-  /** What is known of the publishers' key sets. */
+  /** State of the publishers' key sets. */
   readonly keySets: KeySets;
-  /** By source: the folder is the operator's; a manifest sent over the API may reference only what it is allowed to. */
+  /** By source: the folder belongs to the operator; the API's manifests can reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
-  /** Allows requests, by default, what the manifests of the folder reference. */
+  /** By default, allows requests to use the references of the folder's manifests. */
   useFolder(flows: readonly Pick<LoadedFlow, 'manifest'>[]): void;
 }
 
@@ -50,17 +50,17 @@ interface PrepareExtensionsOptions {
   readonly extensions: Extensions;
   readonly environment: Environment;
   readonly clock: Clock;
-  /** Absent where no publisher hands a key over, as in a command that only reads manifests. */
+  /** Absent if no publisher sends its key, as in a command that only reads manifests. */
   readonly learnedKeys?: LearnedKeys | undefined;
-  /** Absent where nothing is counted. */
+  /** Absent if nothing is counted. */
   readonly nameKey?: NameKey | undefined;
-  /** Told of each key that appears in a publisher's set. */
+  /** Called for each key that appears in a publisher's set. */
   readonly onNewKey?: ((key: NewKey) => void) | undefined;
   /** Relative paths of the settings start here. */
   readonly folder: string;
-  /** What the last heartbeat found; this process alone where not given. */
+  /** The number of replicas that the last heartbeat found; defaults to this process alone. */
   readonly cluster?: { readonly replicas: number };
-  /** The settings as they are now; those given, where they are not read again. */
+  /** The current settings; defaults to `settings` if they are not read again. */
   readonly inForce?: (() => Settings) | undefined;
 }
 
@@ -85,7 +85,7 @@ export function prepareExtensions({
   });
   const { handlers, schemes, chain, fetchFromPublisher } = register(steps, extensions);
   const sealsLearnedKeys = settings.storeKey !== undefined;
-  // What deliveries name is fetched as a step would fetch it: from public addresses, and others only where they are opened.
+  // URLs from deliveries are fetched as by a step: only public addresses, and others that the operator allowed.
   const get = fetchFromPublisher ?? createGuardedGet(settings);
   const keySets = createKeySets({ fetch: get, clock, onNewKey });
   const fetched = { certificates: createCertificates({ fetch: get, clock }), keySets, visit: get };
@@ -109,7 +109,7 @@ export function prepareExtensions({
   const readSecret = secretReader({ env: environment, baseFolder });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
   const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks, ...steps.checks];
-  // SQLite's file has a key beside it.
+  // SQLite has a key in a file next to the database.
   const sealsSecrets = settings.storeKey !== undefined || !isPostgres(settings.databaseUrl);
   const whyApart = sharingBy({ preparer: gates, defaultMode: settings.enforcementMode });
   const common = { strict: settings.strictManifests, handlers, checks, sealsSecrets, whyApart, vars: settings.vars };
@@ -132,7 +132,7 @@ export function prepareExtensions({
   };
 }
 
-/** Throws `SettingsError` for extensions that clash or make no sense: the config module has to be changed. */
+/** Throws `SettingsError` for extensions that clash or are invalid: the operator must change the config module. */
 function register(steps: PreparedSteps, given: Extensions) {
   try {
     const extensions = withOwners(given);
@@ -151,7 +151,7 @@ function register(steps: PreparedSteps, given: Extensions) {
   }
 }
 
-/** The same code, each piece run under its own name. */
+/** The same extensions; each piece of code runs under its own name. */
 function withOwners(given: Extensions): Extensions {
   const { handlers, verifiers, payloadStrategies, gates, fetchFromPublisher: fetch, ...others } = given;
   return {
@@ -174,7 +174,7 @@ function withOwners(given: Extensions): Extensions {
   };
 }
 
-/** Rejects if no text comes in time: else this caller, and all later ones, would wait for ever. */
+/** Rejects if no text arrives in time: otherwise this caller and all later ones would wait for ever. */
 async function fetchedText(ask: () => Promise<unknown>): Promise<string> {
   const text = await answerInTime(ask).catch((error: unknown) => {
     throw readable(error);
@@ -189,29 +189,29 @@ function withOwner(plugin: GatePlugin<SignatureSettings>): GatePlugin<SignatureS
     name: plugin.name,
     prepare(trigger, settings) {
       const gate = runAs(owner, () => plugin.prepare(trigger, settings));
-      // Plain JavaScript may return anything; the chain refuses what is not a gate.
+      // Plain JavaScript can return anything; the chain refuses anything but a gate.
       return typeof gate === 'object' && gate !== null ? owned(gate, owner, ['check', 'dryRun']) : gate;
     },
   };
 }
 
 /**
- * Whose code is running, through every promise, timer and callback that it starts, so that uncaught errors of operators'
- * code can be told from our own. Costs nothing without extensions.
+ * The owner of the running code, through every promise, timer and callback that it starts, to distinguish uncaught
+ * errors of operators' code from our own. Costs nothing without extensions.
  */
 const owners = new AsyncLocalStorage<string>();
 
-/** Runs an operator's code under the name that errors are logged with. */
+/** Runs an operator's code under the name that is logged with its errors. */
 export function runAs<Result>(owner: string, run: () => Result): Result {
   return owners.run(owner, run);
 }
 
-/** In a handler of `uncaughtException` or `unhandledRejection`: whose code failed; undefined for our own. */
+/** In a handler of `uncaughtException` or `unhandledRejection`: the owner of the failed code; undefined for our own. */
 export function ownerOfStray(): string | undefined {
   return owners.getStore();
 }
 
-/** The object with some of its methods run under the owner's name; everything else is the object's own. */
+/** A proxy of the object that runs the given methods under the owner's name; everything else is unchanged. */
 function owned<Owned extends object>(object: Owned, owner: string, methods: readonly (keyof Owned)[]): Owned {
   return new Proxy(object, {
     get(target, name) {

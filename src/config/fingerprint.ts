@@ -9,7 +9,7 @@ import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
 
-/** The settings that decide which deliveries get in, by name, as they can be stored. */
+/** Settings that decide which deliveries get in, by name, in a form that can be stored. */
 export function accessSettings(settings: Settings): JsonObject {
   const names = describeSettings().filter(({ replicas }) => replicas === 'access');
   const { publicUrl } = settings;
@@ -21,21 +21,21 @@ export function accessSettings(settings: Settings): JsonObject {
 }
 
 const fingerprintSchema = z.object({
-  /** Tells the store key from others; null without one. */
+  /** Identifies the store key; null without one. */
   storeKey: z.string().nullable(),
   /**
-   * By reference, or the variable of a setting: a digest under the store key, `readable` without a store key, `not set`
-   * for a setting, null if the secret cannot be read.
+   * By reference, or by the variable of a setting: a digest under the store key, `readable` without a store key, `not
+   * set` for a setting, null if the secret cannot be read.
    */
   secrets: z.record(z.string(), z.string().nullable()),
-  /** Digests by the name of the variable. */
+  /** Digests by variable name. */
   settings: z.record(z.string(), z.string()),
   /** Step types, gates and schemes. */
   extensions: z.array(z.string()),
 });
 type Fingerprint = z.output<typeof fingerprintSchema>;
 
-/** What a replica told; of another release, in another form. */
+/** The report of a replica; its form differs in other releases. */
 interface ToldFingerprint {
   readonly name: string;
   readonly fingerprint: Json;
@@ -43,7 +43,7 @@ interface ToldFingerprint {
 
 interface FingerprintServices {
   readonly settings: Settings;
-  /** As they are now: some are read again while the process runs. */
+  /** The current settings: some are read again while the process runs. */
   readonly inForce: () => Settings;
   readonly extensions: PreparedExtensions;
   readonly catalog: { list(): readonly Pick<DeployedFlow, 'loaded'>[] };
@@ -52,7 +52,7 @@ interface FingerprintServices {
 }
 
 /**
- * Makes the fingerprint of a replica, by which the others notice differences.
+ * Makes the fingerprint of a replica, from which the others notice differences.
  *
  * Anyone who can read the database can read this too. A plain digest of a secret would allow guessing, so secrets get a
  * digest only under the store key, which is not in the database. Without that key, replicas only report which secrets
@@ -113,7 +113,7 @@ export function createFingerprint({
 
 const STEP_TYPE = 'step type ';
 
-/** Whether a replica besides the one named has told that it has a step type. */
+/** Whether a replica other than `besides` reported that it has a step type. */
 export function haveStepType(
   replicas: readonly ToldFingerprint[],
   { stepType, besides }: { readonly stepType: string; readonly besides: string },
@@ -121,14 +121,14 @@ export function haveStepType(
   return toldBy(replicas).some(({ name, extensions }) => name !== besides && extensions.includes(STEP_TYPE + stepType));
 }
 
-/** By the variable of each setting in which replicas must agree; apart for those whose values are never printed. */
+/** Digests by variable of the settings on which replicas must agree. Settings that are never printed are apart. */
 function digestsOf(kind: 'open' | 'hidden', digest: (name: SettingName) => string): Record<string, string> {
   const compared = describeSettings().filter(({ replicas }) => replicas !== 'own');
   const ofKind = compared.filter(({ contents }) => (contents === 'open') === (kind === 'open'));
   return Object.fromEntries(ofKind.map(({ name, variable }) => [variable, digest(name)]));
 }
 
-/** What is not the same in all replicas. */
+/** A difference between replicas. */
 interface Difference {
   /** A reference, the variable of a setting, or an extension; never a value. */
   readonly what: string;
@@ -137,13 +137,13 @@ interface Difference {
 }
 
 /**
- * What the replicas differ in, by name. Only what both know is compared: one may have deployed a moment earlier, or be of
- * another release. One that has told nothing yet differs in nothing.
+ * The differences between replicas, by name. Compares only what both know: one may have deployed a moment earlier, or
+ * run another release. A replica without a report does not differ.
  */
 export function differencesOf(replicas: readonly ToldFingerprint[]): readonly Difference[] {
   const told = toldBy(replicas);
   const keys = differing(told, ({ storeKey }) => ({ SLUICE_STORE_KEY: storeKey ?? '' }));
-  // Digests under different keys say nothing of the secrets.
+  // Digests under different keys cannot be compared.
   const secrets = keys.length > 0 ? [] : differing(told, ({ secrets }) => readable(secrets));
   const settings = differing(told, ({ settings }) => settings);
   return [...keys, ...secrets, ...settings, ...unreadable(told), ...lacking(told)];
@@ -159,8 +159,8 @@ function toldBy(replicas: readonly ToldFingerprint[]): NamedFingerprint[] {
 }
 
 /**
- * References that a replica cannot read and another one can. None where no other replica can read all of what it can read
- * and those: then no other one could stand in for it.
+ * References that this replica cannot read and another one can. Empty if no other replica can read every reference that
+ * some replica can read: then none could replace this one.
  */
 export function unreadableIn(own: string, replicas: readonly ToldFingerprint[]): readonly string[] {
   const told = toldBy(replicas);
@@ -193,7 +193,7 @@ function differing(
   });
 }
 
-/** What some can read and others cannot. What none can read is not a matter of replicas. */
+/** References that some replicas can read and others cannot. One that none can read is not a matter of replicas. */
 function unreadable(told: readonly NamedFingerprint[]): Difference[] {
   const whats = new Set(told.flatMap(({ secrets }) => Object.keys(readable(secrets))));
   return [...whats].flatMap((what) => {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 
-/** Every connection is a file: below this a busy hour may refuse publishers. */
+/** Every connection is a file: with less, a busy hour can refuse publishers. */
 const FEW_FILES = 4096;
 
 /**
- * How many files this process may have open at once, as `ulimit -n` says it; null where there is no limit or it cannot be
- * found out. Node raises the limit as far as it may, so it is the hard one.
+ * How many files this process can have open at once, as in `ulimit -n`; null if there is no limit or it is unknown.
+ * Node raises the limit as far as it can, so it is the hard one.
  */
 export function openFileLimit(): number | null {
   try {
@@ -15,16 +15,16 @@ export function openFileLimit(): number | null {
   }
 }
 
-/** What Linux says of a process; its columns are soft and hard limit. */
+/** Parses Linux's list of limits; its columns are soft and hard limit. */
 export function limitIn(limits: string): number | null {
   const soft = /^Max open files\s+(\d+)/m.exec(limits)?.[1];
   return soft === undefined ? null : Number(soft);
 }
 
-/** Elsewhere Node knows it, where it knows it at all. */
+/** On other systems Node may know the limit. */
 function reportedLimit(): number | null {
   try {
-    // Looking up the names of addresses would hold the start.
+    // Resolving addresses to names would delay the start.
     (process.report as { excludeNetwork?: boolean }).excludeNetwork = true;
     const report = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
     const soft = report.userLimits?.open_files?.soft;
@@ -34,7 +34,7 @@ function reportedLimit(): number | null {
   }
 }
 
-/** What to say of a limit; undefined where it is high enough. */
+/** A warning about the limit; undefined if it is high enough. */
 export function fewOpenFiles(limit: number | null): string | undefined {
   if (limit === null || limit >= FEW_FILES) return undefined;
   return `ulimit -n is ${limit}: with about so many connections open, no more are accepted and files cannot be opened; raise it to ${FEW_FILES} or more (LimitNOFILE= of systemd, --ulimit nofile= of Docker)`;

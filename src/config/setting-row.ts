@@ -1,26 +1,26 @@
 import { z } from 'zod';
 import type { SecretReader } from '../manifest/read-secret.ts';
 
-/** Everything about a setting but its name. The row is the documentation, from which docs/settings.md and `--help` are made. */
+/** Everything about a setting except its name. docs/settings.md and `--help` are made from it. */
 export interface SettingRow<Schema extends z.ZodType = z.ZodType> {
   readonly schema: Schema;
   /** The environment variable that sets the option. */
   readonly variable: string;
-  /** A `secret` may be a reference, and is never printed; an `address` likewise, but for its credentials; `private` is never printed. */
+  /** `secret`: can be a reference, never printed. `address`: the same for its credentials. `private`: never printed. */
   readonly contents: 'secret' | 'address' | 'private' | 'open';
-  /** Whether the replicas of one database must agree; with `access` it decides which deliveries get in, and more are told. */
+  /** Whether replicas of one database must agree; `access` decides which deliveries get in, and deploys compare it. */
   readonly replicas: 'access' | 'same' | 'own';
-  /** Values, as an error names them. */
+  /** The accepted values, in the words of an error. */
   readonly accepts: string;
   /** What the option does, in whole sentences. */
   readonly meaning: string;
-  /** Reads and checks what was given, before the schema sees it; yields a line for each mistake, without secrets. */
+  /** Reads and checks the given value before the schema; yields one line per mistake, without secrets. */
   read?(given: unknown, read: SecretReader): { readonly value: unknown } | { readonly lines: readonly string[] };
-  /** What is wrong with a value that is set and fits the schema; not for what another setting decides. */
+  /** The problem of a value that fits the schema, unless another setting decides it. */
   problem?(value: NonNullable<z.output<Schema>>): string | undefined;
-  /** A reload takes it up too; the credentials, which it always does, need not say so. */
+  /** A reload applies it too; it always applies credentials, which need not say so. */
   readonly isReadAgain?: true;
-  /** A mistake is told in the schema's words besides. */
+  /** Errors also quote the schema's own message. */
   readonly tellsWhy?: true;
 }
 

@@ -1,9 +1,9 @@
 import type { Settings } from './settings-schema.ts';
 
-/** The settings of a service as they are now. */
+/** The current settings of a service. */
 export interface SettingsInForce {
   current(): Settings;
-  /** Puts these in place of the former ones; called by what has taken them over. */
+  /** Replaces these settings; the caller has already applied them. */
   replace(renewed: Partial<Settings>): void;
 }
 

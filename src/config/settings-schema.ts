@@ -17,7 +17,7 @@ const decimal = () =>
         .transform(Number),
     ])
     .pipe(z.number().positive().max(1_000_000));
-/** Any case is read; a config module in TypeScript gets the spelling of the list checked and completed. */
+/** Reads any case; in a config module, TypeScript checks and completes the spelling of the list. */
 const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.preprocess(
     (value: Names[number]) =>
@@ -30,7 +30,7 @@ const list = (isEntry: (entry: string) => boolean) =>
     .transform((entries) => entries.map((entry) => entry.trim()))
     .refine((entries) => entries.every(isEntry));
 
-/** Headers that have another meaning, so that clients and proxies send them without meaning a person. */
+/** Headers with another meaning: clients and proxies send them without naming a person. */
 const TAKEN_HEADER =
   /^(authorization|cookie|connection|content-.*|date|expect|forwarded|from|host|idempotency-key|keep-alive|origin|priority|range|referer|sec-.*|te|trailer|traceparent|transfer-encoding|upgrade.*|user-agent|via|x-forwarded-(for|host|port|proto)|x-real-ip|x-sluice-.*|if-.*|accept.*|cache-control|pragma)$/;
 const NAME_OF_HEADER = 'the name of a header of its own, such as Remote-User';
@@ -410,26 +410,23 @@ const rows = joined(kernelRows, settingParts);
 type Rows = typeof rows;
 type Schemas = { readonly [Name in keyof Rows]: Rows[Name] extends SettingRow<infer Schema> ? Schema : never };
 
-/**
- * Everything an operator can set: the kernel's settings and those that features bring. A config module may set the same
- * options by their names here; the environment wins.
- */
+/** All settings, of the kernel and of features. A config module sets the same options by name; the environment wins. */
 export const settingsSchema = z.strictObject(
   Object.fromEntries(Object.entries(rows).map(([name, { schema }]) => [name, schema])) as Schemas,
 );
 
 export type Settings = z.output<typeof settingsSchema>;
-/** What a config module may set; every option is optional. */
+/** What a config module can set; every option is optional. */
 export type SettingsInput = z.input<typeof settingsSchema>;
 export type SettingName = keyof Settings;
 
-/** All settings by name, each with everything about it. */
+/** All settings by name. */
 export const SETTINGS: Readonly<Record<SettingName, SettingRow>> = rows;
 
 interface SettingDescription extends Omit<SettingRow, 'schema'> {
   /** Name of the option in a config module. */
   readonly name: SettingName;
-  /** As text; undefined where nothing counts until it is set. */
+  /** As text; undefined if nothing applies until it is set. */
   readonly default: string | undefined;
 }
 

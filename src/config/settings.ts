@@ -10,7 +10,7 @@ import { databaseContradictions } from './database.ts';
 import { describeSettings, SETTINGS, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import { isGroup } from './tokens.ts';
 
-/** The environment as far as Sluice reads it. */
+/** The environment variables that Sluice reads. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export class SettingsError extends Error {
@@ -26,8 +26,8 @@ export class SettingsError extends Error {
 const REFUSED_LIMIT = 'records of refused deliveries may take 256 MiB';
 const HELD_LIMIT = 'held deliveries may take 256 MiB';
 /**
- * What was a setting once, by its name in a config module, and what there is instead. Such a name is accepted and
- * ignored, so that an upgrade stops no service. Without it nothing is let in, or deployed, that was not before.
+ * Former settings, by their name in a config module, and what replaced them. Such a name is accepted and ignored, so
+ * that an upgrade does not stop a service. Ignoring it never lets in or deploys anything new.
  */
 const RETIRED: Readonly<Record<string, { readonly variable: string; readonly instead: string }>> = {
   databasePrepare: {
@@ -52,13 +52,13 @@ const RETIRED: Readonly<Record<string, { readonly variable: string; readonly ins
 const VAR_PREFIX = 'SLUICE_VAR_';
 /** Read elsewhere: the path of the config module itself. */
 const CONFIG_VARIABLE = 'SLUICE_CONFIG';
-/** Honoured where ours are unset, because platforms set them. */
+/** Used if ours are unset, because platforms set them. */
 const FALLBACKS: Readonly<Record<string, string>> = {
   SLUICE_HOST: 'HOST',
   SLUICE_PORT: 'PORT',
 };
 
-/** Reads the process' own environment; the one place that does. */
+/** Yields the environment of the process; the only place that does. */
 export function processEnvironment(): Environment {
   return process.env;
 }
@@ -95,14 +95,14 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
   else {
     lines.push(...contradictions(parsed.data, environment));
-    // Of a file that cannot be read nobody knows which groups it names.
+    // The groups in an unreadable file are unknown.
     if (!ofFiles.some(({ name }) => name === 'tokens')) lines.push(...signOnMistakes(parsed.data));
   }
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
 }
 
-/** One line for each name that was a setting once and is set. */
+/** One line for each former setting that is set. */
 export function retiredSettings(environment: Environment, config: Readonly<Record<string, unknown>> = {}): string[] {
   return Object.entries(RETIRED).flatMap(([name, { variable, instead }]) => {
     const given = environment[variable] === undefined ? [] : [variable];
@@ -123,7 +123,7 @@ export function tracingSettings(environment: Environment) {
   };
 }
 
-/** Path of the config module, where the operator names one. */
+/** Path of the config module, if the operator named one. */
 export function configPath(environment: Environment): string | undefined {
   return environment[CONFIG_VARIABLE] || undefined;
 }
@@ -133,7 +133,7 @@ export function isLoopbackHost(host: string): boolean {
   return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
 }
 
-/** Replaces `env:NAME` and `file:PATH` by what they refer to; yields a line for each that cannot be read. */
+/** Replaces `env:NAME` and `file:PATH` by their values; yields one line for each that cannot be read. */
 function resolveSecrets(given: Record<string, unknown>, read: SecretReader): string[] {
   return describeSettings().flatMap(({ name, variable, contents }) => {
     const reference = given[name];
@@ -146,7 +146,7 @@ function resolveSecrets(given: Record<string, unknown>, read: SecretReader): str
   });
 }
 
-/** Replaces what names a file, or its content, by what that says; yields a line for each mistake. */
+/** Replaces a file name, or file content, by the value that it holds; yields one line per mistake. */
 function readFiles(
   given: Record<string, unknown>,
   read: SecretReader,
@@ -163,7 +163,7 @@ function readFiles(
   });
 }
 
-// A misspelt variable would leave a gate at its default unseen, and so would one in another case.
+// A misspelt variable would silently leave a gate at its default; so would one in another case.
 function unknownVariables(environment: Environment): string[] {
   const known = [CONFIG_VARIABLE, ...describeSettings().map((setting) => setting.variable)];
   const retired = Object.values(RETIRED).map(({ variable }) => variable);
@@ -172,7 +172,7 @@ function unknownVariables(environment: Environment): string[] {
     .filter((name) => /^sluice_(?!var_)/i.test(name) && ![...known, ...retired].includes(name) && !isReadAnyway(name))
     .map((name) => `${name}: no such setting${didYouMean(name.toUpperCase(), known)}`);
 
-  /** Where variable names ignore case, as on Windows, the environment lists one spelling and answers to all. */
+  /** Where variable names ignore case, as on Windows, the environment lists one spelling and accepts all. */
   function isReadAnyway(name: string): boolean {
     const upper = name.toUpperCase();
     return known.includes(upper) && !names.includes(upper) && environment[upper] !== undefined;
@@ -192,16 +192,16 @@ function describe(
   const setting = describeSettings().find((candidate) => candidate.name === name);
   if (setting === undefined) return [issue.message];
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
-  // What a part of a list is refused for; of other settings the whole value says it.
+  // The reason why one entry of a list was refused; for other settings the whole value shows it.
   const isTold = setting.tellsWhy === true && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
   const why = isTold ? `: ${issue.message}` : '';
   return [`${label}: ${shownValue(setting.name, given[name])} is not accepted; expected ${setting.accepts}${why}`];
 }
 
-// User information, a query, a fragment, or behind a scheme what is no port.
+// Matches user information, a query, a fragment, or anything but a port after a scheme and a host.
 const MAY_HOLD_CREDENTIAL = /[@?#]|\/\/[^":=]*:(?!\d{1,5}[="])/;
 
-/** What was given, for the error that refuses it, without any part that could be a credential. */
+/** The refused value for its error, without any part that could be a credential. */
 function shownValue(name: SettingName, value: unknown): string {
   const { contents } = SETTINGS[name];
   if (contents === 'secret' || contents === 'private') return 'the value';
@@ -211,8 +211,8 @@ function shownValue(name: SettingName, value: unknown): string {
 
 /**
  * The text was refused, so it may not be a URL: a password in it may contain `/`, `?` or `@`, and `://` or the host may
- * be missing. Everything before the last `@` counts as user information; what follows a colon counts as a password
- * unless it is a port.
+ * be missing. Everything before the last `@` counts as user information; text after a colon counts as a password unless
+ * it is a port.
  */
 function withoutCredentials(name: string, text: string): string {
   if (!/url$/i.test(name) && !/\/\/|@/.test(text)) return text;
@@ -254,7 +254,7 @@ function contradictions(settings: Settings, environment: Environment): string[] 
 }
 
 const SECONDS_A_DAY = 86_400;
-/** A password is shorter because people have to type it. */
+/** A password can be shorter because people have to type it. */
 const MIN_SECRET_BYTES = { dashboardPassword: 12, dashboardToken: 16, storeKey: 16 } as const;
 
 /** A setting that only makes sense behind a proxy or a tunnel. */
@@ -288,7 +288,7 @@ export function settingsWarnings(settings: Settings): string[] {
     const message = 'is more than a day: a captured delivery passes for that long after its nonce expires';
     tell('replayToleranceSeconds', message);
   }
-  // No mistake: a reload after which nobody gets in any more has to be possible.
+  // Not an error: a reload must be able to lock everyone out.
   if (settings.authGroupsHeader !== undefined && !settings.tokens.some(isGroup)) {
     tell('authGroupsHeader', 'SLUICE_TOKENS names no group: nobody whom the proxy signs in may do anything');
   }

@@ -6,33 +6,33 @@ import type { SecretReader } from '../manifest/read-secret.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Settings } from './settings-schema.ts';
 
-/** The settings that every step type may read; those of the part itself are absent outside of a service. */
+/** Settings that every step type can read; a part's own settings are absent outside of a service. */
 type StepSettings = Partial<Settings> & Pick<Settings, 'egressAllow' | 'serviceName'>;
 
-/** What step types are made with. */
+/** The input for making step types. */
 export interface StepHost {
   readonly settings: StepSettings;
   readonly clock: Clock;
-  /** What the last heartbeat found; this process alone where not given. */
+  /** The number of replicas that the last heartbeat found; defaults to this process alone. */
   readonly cluster?: { readonly replicas: number } | undefined;
-  /** Reads references as the settings do: what a manifest may name does not count. */
+  /** Reads references as for settings, without the limits for manifests. */
   readonly readSecret: SecretReader;
-  /** As they are now: some are read again while the service runs. */
+  /** The current settings: some are read again while the service runs. */
   readonly inForce: () => StepSettings;
 }
 
-/** What a part makes for one process or command. */
+/** The step types of a part, for one process or command. */
 export interface MadeSteps<Made> {
   readonly handlers: readonly ServedHandler[];
-  /** What manifests are checked for besides. */
+  /** Additional checks of manifests. */
   readonly checks?: ManifestRules['checks'];
-  /** What other features get by `PreparedExtensions.of`. */
+  /** Available to other features through `PreparedExtensions.of`. */
   readonly made: Made;
-  /** What steps read as `waits`; of one part alone. */
+  /** What steps read as `waits`; only one part can provide it. */
   readonly waits?: WaitLinks;
   /** Background work while the service runs. */
   readonly atWork?: StepsAtWork;
-  /** Asked once for a list of runs with steps that wait for hosts. */
+  /** Called once per list of runs with steps that wait for hosts. */
   readonly hostWaits?: () => Promise<DescribeHostWait>;
 }
 

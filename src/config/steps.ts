@@ -6,14 +6,14 @@ import type { WaitLinks } from '../flows/wait-links.ts';
 import type { ManifestRules } from '../manifest/load.ts';
 import type { MadeSteps, StepHost, StepPart } from './step-part.ts';
 
-/** All step types that every installation has, and what else their parts made. */
+/** The step types of every installation, and everything else from their parts. */
 export interface PreparedSteps {
   readonly handlers: readonly ServedHandler[];
   readonly checks: ManifestRules['checks'];
   readonly atWork: readonly StepsAtWork[];
   readonly waits: WaitLinks | undefined;
   readonly hostWaits: () => Promise<DescribeHostWait>;
-  /** What a part made for others; the part must be in `features/step-types.ts`. */
+  /** What a part provides to other features; the part must be in `features/step-types.ts`. */
   of<Made>(part: StepPart<Made>): Made;
 }
 
@@ -37,7 +37,7 @@ export function prepareSteps(host: StepHost): PreparedSteps {
   };
 }
 
-/** The step types as they are without a service. */
+/** The step types outside of a service. */
 export function stepTypes({ egressAllow = [] }: { readonly egressAllow?: readonly string[] } = {}): PreparedSteps {
   const settings = { egressAllow: [...egressAllow], serviceName: '' };
   return prepareSteps({

@@ -4,24 +4,24 @@ import { readJsonFile } from '../manifest/json-text.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
 
-/** What a token may do: read the dashboard, act on runs and deliveries, change manifests, and read the metrics alone. */
+/** The scopes of a token: read the dashboard, act on runs and deliveries, change manifests, only read the metrics. */
 export const SCOPES = ['read', 'operate', 'deploy', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** What somebody may do, and with which flows. */
+/** Permissions, and the flows to which they apply. */
 export interface Grant {
   readonly scopes: readonly Scope[];
-  /** Patterns of the names of flows, or ids; absent for everything. */
+  /** Patterns of flow names or ids; absent for all flows. */
   readonly flows?: readonly string[] | undefined;
 }
 
-/** A program's or person's own way into the dashboard, so that the activity list can name who did what. */
+/** A separate token for a program or person, so that the activity list names its user. */
 export interface NamedToken extends Grant {
   readonly name: string;
   readonly token: string;
 }
 
-/** What people may do whom a proxy in front signs in, and says that they are of this group. */
+/** Permissions of people whom a proxy signed in as members of this group. */
 export interface GroupGrant extends Grant {
   readonly group: string;
 }
@@ -64,10 +64,7 @@ const groupSchema = z.strictObject({
 
 type TokensOrMistakes = { readonly tokens: readonly TokenEntry[] } | { readonly lines: readonly string[] };
 
-/**
- * The tokens that a setting gives: the path of a JSON file, or the list itself. Else a line for each mistake; none quotes a
- * token.
- */
+/** The tokens of a setting: a JSON file's path, or the list itself. Or one line per mistake; none quotes a token. */
 export function readTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes {
   if (typeof given !== 'string') return checkTokens(given, readSecret);
   const file = readJsonFile(given, readSecret);
@@ -118,7 +115,7 @@ function readEntries(given: unknown): { readonly entries: TokenEntry[] } | { rea
   return lines.length > 0 ? { lines } : { entries };
 }
 
-/** Scopes that no pattern limits: whoever deploys can give a flow any name, and a metric counts all flows. */
+/** Scopes that no pattern limits: a deployer can give a flow any name, and a metric counts all flows. */
 const OF_ALL_FLOWS: readonly Scope[] = ['deploy', 'metrics'];
 
 function unlimited(entry: TokenEntry): string[] {
