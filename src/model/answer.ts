@@ -2,7 +2,7 @@ import { INERT_TYPES, inertType, PLAIN_TEXT } from './inert-content.ts';
 
 export const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** An answer that a step or a manifest gives a sender. */
+/** The answer to a sender from a step or a manifest. */
 export interface GivenAnswer {
   readonly statusCode: number;
   readonly contentType: string;
@@ -10,16 +10,16 @@ export interface GivenAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What a step may say besides; whatever else its headers have is not sent. */
+/** Headers that a step can set; others are not sent. */
 const HEADERS: ReadonlySet<string> = new Set(['content-type', 'content-language', 'cache-control']);
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 
-/** Proxies take headers of a few kilobytes in all. */
+/** Proxies accept headers of a few kilobytes in all. */
 const MAX_HEADER = 1024;
 /** RFC 9110, sections 15.3.5 and 15.3.6. */
 const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205]);
 
-/** The answer that the output of a step, or of a template, is, or why it is none. */
+/** The answer in the output of a step or a template, or the reason why the output is not a valid answer. */
 export function answerOf(
   output: unknown,
   isSent: (header: string) => boolean = (header) => HEADERS.has(header),

@@ -1,6 +1,6 @@
 import { attentionKinds } from '../features/attention.ts';
 
-/** From the worst. `info` needs no action: nobody is called for it. */
+/** Worst first. `info` needs no action and alerts nobody. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
@@ -26,8 +26,8 @@ export type AttentionKind = KindsOf<Given>;
 export type KernelAttentionKind = keyof typeof KERNEL;
 
 /**
- * What an operator should look at: the kinds of items in the attention list, each with its usual severity. An item may
- * have another one where its kind covers several cases.
+ * The kinds of items in the attention list, which shows what an operator should look at, each with its usual severity.
+ * An item can have another one if its kind covers several cases.
  */
 export const ATTENTION: Readonly<Record<AttentionKind, Severity>> = Object.assign({}, KERNEL, ...attentionKinds);
 export const ATTENTION_KINDS = Object.keys(ATTENTION) as [AttentionKind, ...AttentionKind[]];

@@ -1,32 +1,32 @@
-/** Time is passed in, so that tests choose it. */
+/** Passed in, so that tests choose the time. */
 export interface Clock {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number;
-  /** Milliseconds that never go back; only differences mean anything. */
+  /** Milliseconds that never go back; only differences are meaningful. */
   monotonic(): number;
 }
 
 /**
- * What a service goes by. Its `now` is the time of the database, which is the same in all replicas, or that of the machine
- * where the database has no clock; it goes on by the monotonic clock, so that it never jumps in the middle of something.
+ * The clock of a service. `now` is the time of the database, which is the same in all replicas, or of the machine if
+ * the database has no clock. It advances with the monotonic clock, so that it never jumps in the middle of something.
  */
 export interface ServiceClock extends Clock {
   /**
-   * Milliseconds that the ends of nonces are stored and compared by. They pass while a process has the database, go on over
-   * restarts and never jump, so that no clock that is set ends a nonce early. They say nothing of the hour.
+   * Milliseconds for storing and comparing the ends of nonces. They pass while a process has the database, continue
+   * across restarts and never jump, so setting a clock never ends a nonce early. They are not a time of day.
    */
   ledger(): number;
-  /** Whether the machine's own clock agrees; nothing that has a time may be accepted while it does not. */
+  /** Whether the machine's own clock agrees; if not, nothing that has a time may be accepted. */
   isFit(): boolean;
   /** How far the machine's own clock is ahead of this one. */
   clockOffsetMs(): number;
-  /** Goes by what the store answered to a call that was sent at that monotonic time. */
+  /** Adjusts to the store's answer to a call that was sent at that monotonic time. */
   follow(answer: StoreTime, sentAt: number): void;
 }
 
-/** What a store knows of the time. */
+/** The times that a store reports. */
 export interface StoreTime {
-  /** By its own clock; undefined where it has none. */
+  /** By its own clock; undefined if it has none. */
   readonly at: number | undefined;
   readonly ledgerAt: number;
 }
@@ -36,16 +36,17 @@ export const MINUTE_MS = 60 * SECOND_MS;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Clocks that are kept by NTP differ by far less. */
+/** Clocks that NTP controls differ by far less. */
 export const CLOCK_UNFIT_MS = 5 * SECOND_MS;
 /** Two readings of one machine's clocks differ by less. */
 const TREMOR_MS = 100;
-/** A machine that wakes up may set its clock twice: once from its hardware and once from the network. */
+/** A machine that wakes up may set its clock twice: from its hardware and from the network. */
 export const CLOCK_SETTLED_MS = 10 * SECOND_MS;
 
 /**
- * Makes the clock of a service from those of its machine. Where the store has no clock, a change of the machine's own by
- * more than 5 s is followed once it has stayed for 10 s; `onFollowed` learns by how much it was set ahead.
+ * Makes the clock of a service from those of its machine. If the store has no clock, follows a change of the machine's
+ * clock by more than 5 s once it has lasted for 10 s; `onFollowed` gets the milliseconds by which the clock was set
+ * ahead.
  */
 export function createServiceClock(machine: Clock, onFollowed: (aheadMs: number) => void = () => {}): ServiceClock {
   const machineOffset = () => machine.now() - machine.monotonic();
@@ -55,7 +56,7 @@ export function createServiceClock(machine: Clock, onFollowed: (aheadMs: number)
   let ledgerOffset = offset;
   let set: { readonly offset: number; readonly since: number } | undefined;
 
-  /** The store read its clock at some instant in between; what is possible is left as it is. */
+  /** The store read its clock between call and answer; an offset within these bounds is kept. */
   function followStore(at: number, sentAt: number): void {
     const [earliest, latest] = [at - machine.monotonic(), at - sentAt];
     offset = isOfStore ? Math.min(Math.max(offset, earliest), latest) : (earliest + latest) / 2;
@@ -99,8 +100,8 @@ const JUMP_MS = HOUR_MS;
 const HELD_MS = DAY_MS;
 
 /**
- * Makes a function that says whether rows may be deleted for their age. After the wall clock was set ahead by more than an
- * hour they may not for a day, so that there is time to set it right. A machine that slept looks the same.
+ * Makes a function that says whether old rows may be deleted. After the wall clock was set ahead by more than an hour,
+ * it forbids that for a day, so that there is time to correct the clock. A machine that slept looks the same.
  */
 export function deletionGuard(clock: Clock, onHeld: (aheadMs: number) => void): () => boolean {
   let offset = clock.now() - clock.monotonic();

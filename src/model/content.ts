@@ -1,15 +1,15 @@
-/** What a message says of its body. */
+/** Headers and settings that describe a body. */
 export interface Declared {
   readonly contentType: string | undefined;
-  /** Absent where the bytes are the content. */
+  /** Absent if the bytes are the content. */
   readonly contentEncoding?: string | undefined;
-  /** The field that holds what a flow reads: names with dots between them, and `;base64` where that is how it is written. */
+  /** The field that a flow reads: names separated by dots, followed by `;base64` if it is encoded so. */
   readonly document?: string | undefined;
 }
 
 /** The content of an encoded body. */
 export interface EncodedContent {
-  /** Decodes the body, once however often it is asked. */
+  /** Decodes the body, at most once, however often it is called. */
   decode(): Promise<{ readonly bytes: Buffer } | ContentProblem>;
 }
 
@@ -28,32 +28,32 @@ export function codingsIn(contentEncoding: string | undefined): readonly string[
 
 type Transform = InstanceType<typeof import('node:stream').Transform>;
 
-/** Undoes one coding: at once, or piece by piece. */
+/** Decodes one coding: at once, or piece by piece. */
 interface Decoder {
   readonly atOnce: (bytes: Uint8Array, options: { readonly maxOutputLength: number }) => Buffer;
   readonly stream: () => Transform;
 }
 
-// RFC 9659: no content coding needs a larger window, and a frame of a few bytes may ask for 128 MiB.
+// RFC 9659: no content coding needs a larger window, and a frame of a few bytes can ask for 128 MiB.
 const ZSTD_WINDOW_LOG = 23;
 
-/** Undefined where the coding is unknown, or this Node does not have it. */
+/** Undefined if the coding is unknown or missing in this Node. */
 export function decoderOf(coding: string, bytes: Uint8Array): Decoder | undefined {
-  // Not imported: nearly no delivery needs it.
+  // Not imported: almost no delivery needs it.
   const zlib = process.getBuiltinModule('node:zlib');
   switch (coding) {
     case 'gzip':
     case 'x-gzip':
       return { atOnce: zlib.gunzipSync, stream: zlib.createGunzip };
     case 'deflate':
-      // RFC 9110 means the format of zlib; some senders leave its two bytes out.
+      // In RFC 9110 this is the zlib format; some senders leave out its two bytes.
       return isZlib(bytes)
         ? { atOnce: zlib.inflateSync, stream: zlib.createInflate }
         : { atOnce: zlib.inflateRawSync, stream: zlib.createInflateRaw };
     case 'br':
       return { atOnce: zlib.brotliDecompressSync, stream: zlib.createBrotliDecompress };
     case 'zstd': {
-      // Node 22.15 and 23.8 brought it.
+      // New in Node 22.15 and 23.8.
       if (typeof zlib.zstdDecompressSync !== 'function') return undefined;
       const params = { [zlib.constants.ZSTD_d_windowLogMax]: ZSTD_WINDOW_LOG };
       return {
@@ -70,12 +70,12 @@ function isZlib([method = 0, flags = 0]: Uint8Array): boolean {
   return method % 16 === 8 && (method * 256 + flags) % 31 === 0;
 }
 
-// As much as the largest cap of a body: what is stored was read under the cap of its time.
+// The largest cap of a body: a stored body was read under the cap of its time.
 export const LARGEST_BODY_BYTES = 268_435_456;
 
 /**
- * The content of a stored body. What cannot be decoded is its own content: no such delivery is accepted, so it came before the
- * service read encodings, and its run reads it as before.
+ * The content of a stored body, or the body itself if it cannot be decoded: such deliveries are refused today, so it
+ * arrived before the service decoded bodies, and its run reads it as before.
  */
 export function contentOf(
   body: Uint8Array,
@@ -95,18 +95,18 @@ export function contentOf(
   return content;
 }
 
-/** Lower case; undefined where the content type names none. */
+/** In lower case; undefined if the content type names none. */
 export function charsetOf(contentType: string | undefined): string | undefined {
   const [, quoted, bare] = /;\s*charset\s*=\s*(?:"([^"]*)"|([^\s;",]+))/i.exec(contentType ?? '') ?? [];
   return (quoted ?? bare)?.trim().toLowerCase();
 }
 
-/** Undefined if the bytes are not valid in the charset. */
+/** Yields undefined if the bytes are not valid in the charset. */
 type ReadText = (bytes: Uint8Array) => string | undefined;
 
-/** How text of a charset is read; undefined where the charset is unknown. */
+/** Reads text of a charset; undefined if the charset is unknown. */
 export function textReader(charset: string): ReadText | undefined {
-  // A byte order mark says which of the two it is.
+  // A byte order mark decides between the two.
   if (charset === 'utf-16') return (bytes) => textReader(isBigEndian(bytes) ? 'utf-16be' : 'utf-16le')?.(bytes);
   try {
     const decoder = new TextDecoder(charset, { fatal: true });
@@ -126,7 +126,7 @@ function decodeWith(decoder: InstanceType<typeof TextDecoder>, bytes: Uint8Array
 
 const isBigEndian = ([first, second]: Uint8Array) => first === 0xfe && second === 0xff;
 
-// Bytes 80 to 9F as the WHATWG's index has them. Some versions of Node decode windows-1252 as ISO 8859-1.
+// Bytes 80 to 9F in the WHATWG's index. Some versions of Node decode windows-1252 as ISO 8859-1.
 const WINDOWS_1252 = '€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ';
 
 function decodeWindows1252(bytes: Uint8Array): string {

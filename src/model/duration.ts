@@ -2,7 +2,7 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 
 const DURATION = /^P(?=[\dT])(?:(\d+)W|(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?)$/;
 
-/** Milliseconds of an ISO 8601 duration in weeks, days, hours, minutes and seconds; undefined where it is none of these. */
+/** Milliseconds of an ISO 8601 duration in weeks, days, hours, minutes and seconds; undefined for other text. */
 export function durationMs(text: string): number | undefined {
   const match = DURATION.exec(text.toUpperCase());
   if (match === null) return undefined;

@@ -1,23 +1,23 @@
-/** Longer than a sentence; a kind names a group, and stands in an address. */
+/** Longer than a sentence; a kind names a group, and is part of a URL. */
 const MAX_CHARACTERS = 200;
 
-/** Ids, times, numbers of four digits or more, numbers in a path, and the ends of lines. */
+/** Ids, times, numbers of four digits or more, numbers in a path, and line ends. */
 const VARYING =
   /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\b(?=\w*\d)\w{8,}\b|\d{4,}|(?<=\/)\d+(?![^/\s])|\s*[\n\r\t]\s*/gi;
 
-/** Stands for anything, in a kind and in a filter. */
+/** Matches anything, in a kind and in a filter. */
 export const ANYTHING = '…';
 
-/** A message without what differs from run to run, so that the same failure of many runs has one kind. */
+/** A message without its varying parts, so that the same failure of many runs has one kind. */
 export function kindOfError(message: string): string {
-  // Of a very long message only the beginning can be seen.
+  // Only the beginning of a very long message is visible.
   const kind = message.slice(0, MAX_CHARACTERS * 5).replace(VARYING, ANYTHING);
   return kind.length <= MAX_CHARACTERS
     ? kind
     : `${kind.slice(0, MAX_CHARACTERS).replace(/[\ud800-\udbff]$/, '')}${ANYTHING}`;
 }
 
-/** The code of a fault, or of what caused it, or else its name: a message may hold a path, a request or a secret. */
+/** The code of an error or of its cause, or else its name: a message may contain a path, a request or a secret. */
 export function codeOf(error: unknown): string {
   const seen = new Set<unknown>();
   let cause = readable(error);
@@ -25,26 +25,26 @@ export function codeOf(error: unknown): string {
     if ('code' in cause && typeof cause.code === 'string') return cause.code;
     seen.add(cause);
     const next = readable(cause.cause);
-    // A cause of its own, at whatever distance, leads no further.
+    // An error that is its own cause, directly or not, leads no further.
     if (cause.name !== 'Error' || !(next instanceof Error) || seen.has(next)) return cause.name;
     cause = next;
   }
   return 'unknown';
 }
 
-/** The error, or one that says so where it throws when it is read, as one of an operator's code may. */
+/** The error, or another one that says so if reading it throws, as an error of an operator's code can. */
 export function readable(error: unknown): unknown {
   const { message } = writable(error, 0);
   return message === UNREADABLE ? new Error(message) : error;
 }
 
 const UNREADABLE = 'what was thrown cannot be read';
-/** A person would not read more; they may be thousands. */
+/** People would not read more, and there can be thousands. */
 const MOST_CAUSES = 5;
 
 /**
- * What a log can write of anything that was thrown, or of the error in the fields of a line: texts alone. A log marks the
- * error that it writes, which may be frozen, and reads its properties and causes, which may throw.
+ * A loggable copy of anything that was thrown, or of the error in the fields of a log line: only texts. A logger marks
+ * the error, which may be frozen, and reads its properties and causes, which may throw.
  */
 export function writable(given: unknown, causes = MOST_CAUSES): Error {
   try {

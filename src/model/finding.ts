@@ -1,53 +1,50 @@
 import type { Json } from './json.ts';
 
-/** What a difference may do to runs in flight, to history or to who gets in; the order is from harmless to harmful. */
+/** What a difference can do to runs in flight, to history or to access; from harmless to harmful. */
 export const FINDING_CLASSES = ['safe', 'caution', 'breaking'] as const;
 export type FindingClass = (typeof FINDING_CLASSES)[number];
 
-/** What a deploy does to who gets in by webhooks, next to its class: more passes somewhere, less, or neither. */
+/** How a deploy changes access by webhooks, apart from its class: a route accepts more, or less, or none changes. */
 export const ACCESS = ['same', 'narrower', 'wider'] as const;
 export type Access = (typeof ACCESS)[number];
 
-/** A name, or several of one trigger, by which more or fewer get in than before. */
+/** One name of a trigger, or several, by which more or fewer deliveries get in than before. */
 export interface AccessRoute {
-  /** Slugs, and the id of the flow. */
+  /** Slugs, and the flow id. */
   readonly route: string;
-  /** Key of the trigger that it leads to, or led to where it is gone. */
+  /** Key of the trigger that the route leads to, or led to if it was removed. */
   readonly trigger: string;
   readonly access: Access;
-  /** Who gets in, in words; null where there was no such route, or is none any more. */
+  /** Describes the accepted deliveries; null if the route did not exist before, or no longer does. */
   readonly before: string | null;
   readonly after: string | null;
   /** One sentence each. */
   readonly reasons: readonly string[];
 }
 
-/**
- * What a deploy may be told to do although it would be refused: two classes of findings, an earlier revision, and a route
- * by which more get in.
- */
+/** Exceptions that let a deploy do what would be refused: two classes of findings, a rollback, and a wider route. */
 export const OVERRIDES = ['caution', 'breaking', 'rollback', 'access'] as const;
 export type Override = (typeof OVERRIDES)[number];
 
-/** One difference between the deployed revision of a flow and the one that would take its place. */
+/** One difference between the deployed revision of a flow and its replacement. */
 export interface Finding {
   /** Kebab-case name of the rule that found it, such as `step-removed`; stable, for machines. */
   readonly rule: string;
   readonly class: FindingClass;
-  /** What the difference does to who gets in; absent where it says nothing about that. */
+  /** How the difference changes access; absent if it says nothing about that. */
   readonly access?: Access | undefined;
-  /** JSON path in the new manifest, or in the old one where the new one has no such place. */
+  /** JSON path in the new manifest, or in the old one if the new one has no such place. */
   readonly path: string;
-  /** Absent where that side has no such place. Secrets are masked in both. */
+  /** Absent if that side has no such place. Secrets are masked in both. */
   readonly before?: Json | undefined;
   readonly after?: Json | undefined;
   /** What changed, in one sentence. */
   readonly message: string;
-  /** What could happen, and to whom; says plainly where pinning makes a caution harmless for runs in flight. */
+  /** The possible effect, and who is affected; says if pinning makes a caution harmless for runs in flight. */
   readonly consequence: string;
-  /** What to do about it, in one sentence; absent where there is nothing to do. */
+  /** What to do about it, in one sentence; absent if nothing needs to be done. */
   readonly advice?: string | undefined;
-  /** The runs that are where the change matters: "3 runs are past `fetch`, 1 waits in `approve`". */
+  /** The affected runs: "3 runs are past `fetch`, 1 waits in `approve`". */
   readonly live?: string | undefined;
   /** The exact edit that keeps history readable; breaking findings have one. */
   readonly recipe?: Recipe | undefined;
@@ -59,30 +56,30 @@ interface Recipe {
   readonly steps: readonly string[];
   /** The parts of the manifest to write, as a JSON merge patch (RFC 7396) onto the new manifest. */
   readonly patch?: Json | undefined;
-  /** ISO 8601: from then on retention has let the last run go that knows the old key. */
+  /** ISO 8601: when retention will have deleted the last run that knows the old key. */
   readonly removableFrom?: string | undefined;
 }
 
-/** What the store knows of a flow that bears on a deploy. */
+/** The store's facts about a flow that matter for a deploy. */
 export interface LiveFlow {
-  /** Runs in flight, all of them. */
+  /** The number of all runs in flight. */
   readonly runsInFlight: number;
-  /** The oldest of them first, at most a few hundred, with the steps they have reached. */
+  /** Oldest first, at most a few hundred, with the steps that they have reached. */
   readonly runs: readonly LiveRun[];
   /**
-   * Top-level step keys that any kept run did something in. A run of a revision that guards the step with the condition
-   * `false`, or has made it a NoOp with nothing after it, did nothing.
+   * Keys of top-level steps that did something in any stored run. A step does nothing in a run of a revision that
+   * guards it with the condition `false`, or has made it a NoOp with nothing after it.
    */
   readonly stepsWithHistory: readonly string[];
-  /** When the newest such run was started, by step key: milliseconds since the epoch. */
+  /** Start of the newest such run, by step key: milliseconds since the epoch. */
   readonly lastRunOfStep: Readonly<Record<string, number>>;
-  /** Runs in flight of other flows that may start runs of this one, of the revision that they have pinned; absent if none. */
+  /** Runs in flight of other flows that can start runs of this one, of their pinned revision; absent if none. */
   readonly callers?: Callers | undefined;
 }
 
 export interface Callers {
   readonly runsInFlight: number;
-  /** The oldest of them first, at most a few hundred. */
+  /** Oldest first, at most a few hundred. */
   readonly runs: readonly {
     readonly id: string;
     readonly flowId: string;
@@ -96,33 +93,33 @@ export interface LiveRun {
   readonly revision: number;
   readonly triggerKey: string;
   readonly startedAt: number;
-  /** Status by top-level step key; a step without a row is absent. `isWaiting`: between attempts, or for a time or a signal. */
+  /** Status by top-level step key; absent if never due. `isWaiting`: between attempts, or for a time or a signal. */
   readonly steps: Readonly<Record<string, { readonly status: string; readonly isWaiting: boolean }>>;
 }
 
 export const DEPLOY_ACTIONS = ['created', 'updated', 'unchanged', 'refused'] as const;
 
-/** What a deploy of one flow did, or would do where it is only planned. */
+/** The result of deploying one flow, or its preview if the deploy is only planned. */
 export interface DeployOutcome {
   readonly flowId: string;
   readonly name: string;
   readonly version: string;
   readonly action: (typeof DEPLOY_ACTIONS)[number];
-  /** The gravest class among the findings; `safe` where there are none. */
+  /** The worst class among the findings; `safe` if there are none. */
   readonly class: FindingClass;
-  /** What it does to who gets in, next to the class, which is about runs. */
+  /** How it changes access; the class is about runs. */
   readonly access: Access;
-  /** Where it does something to that; empty where `access` is `same`. */
+  /** The affected routes; empty if `access` is `same`. */
   readonly routes: readonly AccessRoute[];
-  /** The revision in force afterwards; null where the flow is not deployed. */
+  /** The revision in force afterwards; null if the flow is not deployed. */
   readonly revision: number | null;
-  /** Of the flow, and of others that may start it. */
+  /** Runs of the flow, and of others that can start it. */
   readonly runsInFlight: number;
   readonly findings: readonly Finding[];
   /** Why it was refused and what to do; null if it was not refused. */
   readonly refusal: string | null;
-  /** The earlier revision that has this manifest; absent where the newest has it, or none. */
+  /** The earlier revision with this manifest; absent if the newest one or none has it. */
   readonly rollbackTo?: number | undefined;
-  /** What the manifest does not do although it was not refused. */
+  /** What the manifest will not do although it was not refused. */
   readonly warning?: string;
 }

@@ -1,21 +1,21 @@
 /**
- * One field of a form. Names and values are byte strings (latin1): each character is one byte, so that
- * nothing is lost on the way into a digest, and the order of characters is the order of bytes.
+ * One field of a form. Names and values are byte strings (latin1): each character is one byte, so that a digest gets
+ * every byte, and sorting characters sorts bytes.
  */
 export interface FormField {
   readonly name: string;
   readonly value: string;
 }
 
-// As many as common servers take; publishers send fewer than a hundred, and each costs memory before anything is verified.
+// As many as common servers accept; publishers send fewer than a hundred, and each costs memory before verification.
 export const MAX_FORM_FIELDS = 1000;
 
-// Headers of one part; no publisher sends a longer head.
+// Limit for the headers of one part; no publisher sends more.
 const MAX_PART_HEAD_BYTES = 4096;
 
 export const URL_ENCODED_FORM = 'application/x-www-form-urlencoded';
 
-/** The fields of an urlencoded form, for signatures and expressions alike; undefined where there are over a thousand. */
+/** The fields of an urlencoded form, for signatures and expressions alike; undefined if there are over a thousand. */
 export function decodeForm(body: Buffer): FormField[] | undefined {
   const pairs = body.toString('latin1').split('&', MAX_FORM_FIELDS + 1);
   if (pairs.length > MAX_FORM_FIELDS) return undefined;
@@ -36,7 +36,7 @@ function decodeText(text: string): string {
 
 export const MULTIPART_FORM = 'multipart/form-data';
 
-/** One part of a `multipart/form-data` body; its texts are byte strings as those of a field are. */
+/** One part of a `multipart/form-data` body; its texts are byte strings, as in a form field. */
 interface FormPart {
   readonly name: string;
   /** Undefined for a text field. */
@@ -51,11 +51,11 @@ export function boundaryOf(contentType: string): string | undefined {
   return match?.[1] ?? match?.[2];
 }
 
-/** The parts of a multipart body, for signatures and expressions alike; undefined where there are over a thousand, or its end is missing. */
+/** Parts of a multipart body, for signatures and expressions; undefined if over a thousand, or without an end. */
 export function readMultipart(body: Buffer, boundary: string): FormPart[] | undefined {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
   const found: FormPart[] = [];
-  // The first boundary needs no line break in front when the body starts with it.
+  // At the beginning of the body, the first boundary has no line break in front.
   let at = body.subarray(0, delimiter.length - 2).equals(delimiter.subarray(2)) ? -2 : body.indexOf(delimiter);
   for (let parts = 0; at !== -1; parts++) {
     const start = at + delimiter.length;
@@ -69,14 +69,14 @@ export function readMultipart(body: Buffer, boundary: string): FormPart[] | unde
   return undefined;
 }
 
-/** Its text fields; undefined as above. */
+/** The text fields of a multipart body; undefined as for `readMultipart`. */
 export function decodeMultipart(body: Buffer, boundary: string): FormField[] | undefined {
   return readMultipart(body, boundary)
     ?.filter(({ filename }) => filename === undefined)
     .map(({ name, bytes }) => ({ name, value: bytes.toString('latin1') }));
 }
 
-/** As RFC 2183 has them: a value is quoted, or has no space. */
+/** RFC 2183: a value is quoted, or contains no space. */
 const PARAMETER = /;\s*([^\s=;"]+)=(?:"((?:\\"|[^"])*)"|([^\s;"]*))/g;
 
 function readPart(part: Buffer): FormPart | undefined {
@@ -86,7 +86,7 @@ function readPart(part: Buffer): FormPart | undefined {
   const disposition = /^content-disposition:.*/im.exec(head)?.[0] ?? '';
   const given = new Map<string, string>();
   for (const [, key = '', quoted, bare = ''] of disposition.matchAll(PARAMETER)) {
-    // Nobody sends one twice, or so many: a head full of them would cost a hundred times what it does.
+    // Senders never repeat a parameter or send this many: a head full of them would cost a hundred times as much.
     if (given.has(key.toLowerCase()) || given.size === 8) break;
     given.set(key.toLowerCase(), quoted?.replaceAll('\\"', '"') ?? bare);
   }

@@ -4,12 +4,12 @@ import { wire } from './planner.ts';
 
 const wired = oncePer(wire);
 
-/** The steps of the graph that run after one of it, in the order of the graph. */
+/** Keys of the steps that run after a step, in the order of the graph. */
 export function downstreamKeys(graph: Graph, stepKey: string): readonly string[] {
   return wired(graph)[stepKey]?.downstream.map(([key]) => key) ?? [];
 }
 
-/** Keys of all steps, each behind those that it runs after. Steps of a cycle, and those behind one, are not among them. */
+/** Keys of all steps, each after its upstream steps. Leaves out the steps of a cycle, and those behind one. */
 export function inOrder(graph: Graph): string[] {
   const left = new Map<string, number>();
   const ordered: string[] = [];
@@ -18,7 +18,7 @@ export function inOrder(graph: Graph): string[] {
     if (upstreams === 0) ordered.push(key);
     else left.set(key, upstreams);
   }
-  // The list grows while it is walked.
+  // The list grows during the loop.
   for (const key of ordered) {
     for (const next of downstreamKeys(graph, key)) {
       const upstreams = (left.get(next) ?? 0) - 1;
@@ -29,13 +29,10 @@ export function inOrder(graph: Graph): string[] {
   return ordered;
 }
 
-/** Whether a step starts only after another has ended. True of the steps of a cycle, of which that cannot be said. */
+/** Whether a step starts only after another has ended. Always true for steps of a cycle, where order is undefined. */
 export type RunsAfter = (stepKey: string, upstream: string) => boolean;
 
-/**
- * A bit for each pair of steps: 12 MB for the most steps that a manifest may have. A walk for each reference took 20 s for
- * 8000 of them.
- */
+/** A bit for each pair of steps: 12 MB for the largest manifest. A walk per reference took 20 s for 8000 of them. */
 export function createRunsAfter(graph: Graph): RunsAfter {
   let rows: ReadonlyMap<string, Uint32Array> | undefined;
   const places = new Map(Object.keys(graph).map((key, at) => [key, at]));

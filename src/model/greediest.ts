@@ -1,10 +1,10 @@
-/** A share of something that owners take together. */
+/** An owner's share of something limited. */
 interface Share {
   readonly owner: string;
   readonly size: number;
 }
 
-/** The owner with the largest total, what is asked for included; undefined if no other owner has more than the asking one. */
+/** The owner with the largest total, request included; undefined if no other owner has more than the asking one. */
 export function greediestBut(asked: Share, shares: readonly Share[]): string | undefined {
   const taken = new Map([[asked.owner, asked.size]]);
   for (const { owner, size } of shares) taken.set(owner, (taken.get(owner) ?? 0) + size);

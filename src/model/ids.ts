@@ -6,7 +6,7 @@ export function timeOfId(id: string): number | undefined {
   return high === undefined || low === undefined ? undefined : Number.parseInt(high + low, 16);
 }
 
-/** The time in the first 48 bits of an id: when it was made, or of one that only begins a span of ids, where that begins. */
+/** The time in the first 48 bits of an id: when it was made, or where a span of ids begins if it marks that. */
 export function timeIn(id: string): number {
   return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
 }
@@ -16,9 +16,8 @@ const IDS_A_DRAW = 256;
 const SEQUENCE_MASK = 0x7fffffff;
 
 /**
- * Yields UUIDs of version 7, each above the one before: within a millisecond, and while the clock stops or goes
- * back, the sequence counts on. Random bytes are drawn for many ids at once, because drawing them for each cost a
- * twentieth of a delivery.
+ * Yields UUIDs of version 7, each above the one before: within a millisecond, and while the clock stops or goes back,
+ * the sequence counts on. Random bytes are drawn for many ids at once: one draw per id cost a twentieth of a delivery.
  */
 export function createIdSource(now: () => number = Date.now): () => string {
   const pool = new Uint8Array(ID_BYTES * IDS_A_DRAW);
@@ -50,7 +49,7 @@ export function createIdSource(now: () => number = Date.now): () => string {
   };
 }
 
-/** Puts time and sequence in front of random bytes, as RFC 9562 lays out version 7. */
+/** Puts time and sequence in front of random bytes, in the layout of RFC 9562 for version 7. */
 function layOut(bytes: Uint8Array, from: number, { msecs, seq }: { msecs: number; seq: number }): void {
   bytes[from] = msecs / 2 ** 40;
   bytes[from + 1] = msecs / 2 ** 32;
@@ -68,7 +67,7 @@ function layOut(bytes: Uint8Array, from: number, { msecs, seq }: { msecs: number
 const HEX_DIGITS = Buffer.from('0123456789abcdef');
 const DASHES_BEFORE = new Set([4, 6, 8, 10]);
 
-/** Through bytes of its own, so that an id is one flat text: put together from pieces it took three times as long. */
+/** Uses its own bytes, so that an id is one flat text: joining pieces took three times as long. */
 function textWriter(): (bytes: Uint8Array, from: number) => string {
   const places: number[] = [];
   for (let at = 0, place = 0; at < ID_BYTES; at += 1, place += 2) {

@@ -1,6 +1,6 @@
 /**
- * On every answer of the receive endpoint, which has one origin with the dashboard. What senders, called hosts and manifests
- * wrote must do nothing in a browser: there it could act with the session of an operator.
+ * On every answer of the receive endpoint, which shares its origin with the dashboard. Content from senders, called
+ * hosts and manifests must be inert in a browser: otherwise it could act with an operator's session.
  */
 export const INERT_HEADERS = {
   'content-security-policy': "default-src 'none'; sandbox",
@@ -9,7 +9,7 @@ export const INERT_HEADERS = {
 
 export const PLAIN_TEXT = 'text/plain; charset=utf-8';
 
-/** For people: what `inertType` takes. */
+/** The types that `inertType` accepts, for people. */
 export const INERT_TYPES = 'JSON, text/plain and text/csv; XML is sent as text/plain';
 
 const MEDIA_TYPE = /^[\t ]*([\w!#$&^.+-]+\/[\w!#$&^.+-]+)[\t ]*(;.*)?$/;
@@ -17,9 +17,9 @@ const GIVEN = /^(?:(?:application|text)\/json|application\/[\w!#$&^.+-]+\+json|t
 const XML = /^(?:(?:application|text)\/xml|application\/(?!xhtml\+)[\w!#$&^.+-]+\+xml)$/;
 
 /**
- * The type under which content that others wrote is sent, or undefined if browsers may run it as that type. Only listed types
- * are sent, so that a type that browsers learn to run later is not. Parameters are left out: bodies are sent in UTF-8,
- * whatever charset their writer names.
+ * The type for sending other parties' content, or undefined if browsers might execute it. Only listed types are sent,
+ * so that a type that browsers learn to execute later is not. Parameters are left out: bodies are sent in UTF-8,
+ * whatever charset their writer named.
  */
 export function inertType(contentType: string): string | undefined {
   const [, type = '', parameters] = MEDIA_TYPE.exec(contentType.toLowerCase()) ?? [];
@@ -29,14 +29,14 @@ export function inertType(contentType: string): string | undefined {
   return parameters === undefined ? type : `${type}; charset=utf-8`;
 }
 
-/** The answer with a type that browsers do not run. */
+/** The answer with a type that browsers do not execute. */
 export function asInert<Answer extends { readonly contentType: string }>(answer: Answer): Answer {
   return { ...answer, contentType: inertType(answer.contentType) ?? PLAIN_TEXT };
 }
 
 const RECEIVE = /^\/flows\/api\/webhook(?:[/?#]|$)/;
 
-/** Whether a URL is the receive endpoint's, also where it leads to no trigger. */
+/** Whether a URL belongs to the receive endpoint, even if it leads to no trigger. */
 export function isOfReceiveEndpoint(url: string): boolean {
   return RECEIVE.test(url);
 }

@@ -1,4 +1,4 @@
-/** All that the parts of a list have, as one type. */
+/** The properties of all parts of a list, as one type. */
 export type Joined<Parts> = Parts extends readonly [infer First, ...infer Others] ? First & Joined<Others> : unknown;
 
 /** The kernel's rows and those of features, by name. */

@@ -12,7 +12,7 @@ export function isJsonObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !isJsonArray(value);
 }
 
-/** The value of a key of the object's own. */
+/** The value of an own key of the object. */
 export function own(object: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
@@ -31,13 +31,13 @@ export function isSame(one: Json | undefined, other: Json | undefined): boolean 
 }
 
 /**
- * A number that a double would change: `12345678901234567890`, `1.10`, `1E400`. It keeps the text that it was sent as, and
- * `JSON.stringify` writes that text; to the type it looks like an object.
+ * A number that a double would change: `12345678901234567890`, `1.10`, `1E400`. It keeps its original text, which
+ * `JSON.stringify` writes; its type is an object.
  */
 type ExactNumber = { readonly rawJSON: string };
 
 declare global {
-  // As in ECMAScript 2026, in Node from 21 on; TypeScript's library does not have it yet.
+  // As in ECMAScript 2026, in Node since 21; TypeScript's library lacks it so far.
   interface JSON {
     rawJSON(text: string): ExactNumber;
     isRawJSON(value: unknown): value is ExactNumber;
@@ -47,26 +47,26 @@ declare global {
 export const isExactNumber = (value: unknown): value is ExactNumber => JSON.isRawJSON(value);
 
 /**
- * A number token that a double may change: with an exponent, a trailing zero behind the point, 16 digits, or a sign of
- * zero. It may find one inside a string, which costs time and changes nothing.
+ * A number token that a double may change: with an exponent, a trailing zero after the point, 16 digits, or a sign of
+ * zero. It can match inside a string, which costs time but changes nothing.
  */
 const MAY_BE_EXACT = /(?:^|[\s:,[])(?:-0(?![.\d])|-?(?:[\d.]{16,}|\d+(?:\.\d+)?[eE]|\d+\.\d*0(?![\d.])|0\.000000))/;
 
-/** As `JSON.parse`, but numbers that a double would change come as `ExactNumber`. Throws `SyntaxError`. */
+/** Like `JSON.parse`, but yields numbers that a double would change as `ExactNumber`. Throws `SyntaxError`. */
 export function parseJson(text: string): Json {
   return keepExactNumbers(JSON.parse(text), text);
 }
 
 /**
- * What `JSON.parse` made of the text, with its numbers exact. Costs almost nothing if the text has no such number;
- * otherwise a hand-written parser reads the text again. The reviver of `JSON.parse` also gets the text of each number,
- * but takes a second for a mebibyte; this takes at most a tenth of that.
+ * The value from `JSON.parse` with exact numbers. Costs almost nothing if the text has no such number; otherwise a
+ * hand-written parser reads the text again. The reviver of `JSON.parse` also gets the text of each number, but takes a
+ * second for a mebibyte; this takes at most a tenth of that.
  */
 export function keepExactNumbers(value: Json, text: string): Json {
   return MAY_BE_EXACT.test(text) ? new ExactReader(text).read() : value;
 }
 
-/** Reads a text that is known to be JSON. */
+/** Parses text that is known to be valid JSON. */
 class ExactReader {
   readonly #json: string;
   #at = 0;
@@ -142,7 +142,7 @@ class ExactReader {
     while (isOfNumber(this.#json.charCodeAt(this.#at))) this.#at += 1;
     const token = this.#json.slice(start, this.#at);
     const number = Number(token);
-    // An integer beyond 2^53 is kept as text even where the double is the same: its neighbours are not.
+    // An integer beyond 2^53 is kept as text even if its double is the same: those of its neighbours are not.
     const isSame = String(number) === token && (Number.isSafeInteger(number) || !INTEGER.test(token));
     return isSame ? number : JSON.rawJSON(token);
   }
@@ -156,7 +156,7 @@ function isOfNumber(code: number): boolean {
   return (code >= 0x30 && code <= 0x39) || code === 0x2b || code === 0x2d || code === 0x2e || (code | 0x20) === 0x65;
 }
 
-/** Whether lists and objects are nested deeper than that in a JSON text: read without recursion, so that any text may come. */
+/** Whether a JSON text nests lists and objects deeper than `levels`; reads any text, without recursion. */
 export function isNestedDeeper(json: string, levels: number): boolean {
   let depth = 0;
   for (let index = 0; index < json.length; index += 1) {
@@ -178,7 +178,7 @@ export function isNestedDeeper(json: string, levels: number): boolean {
   return false;
 }
 
-/** Where the text that begins there has its closing quotation mark; past the end where it has none. */
+/** Index of the closing quotation mark of the string that begins at `start`; past the end if there is none. */
 export function endOfString(json: string, start: number): number {
   let index = start + 1;
   while (index < json.length && json[index] !== '"') index += json[index] === '\\' ? 2 : 1;

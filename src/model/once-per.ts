@@ -1,4 +1,4 @@
-/** Works out once for each object what is asked of it often, and forgets it with the object. */
+/** Computes a value once per object, and forgets it with the object. */
 export function oncePer<Key extends object, Value extends object>(workOut: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, Value>();
   return (key) => {
@@ -8,5 +8,5 @@ export function oncePer<Key extends object, Value extends object>(workOut: (key:
   };
 }
 
-/** The keys of a list, to be asked for one after the other. */
+/** The keys of a list, for many look-ups. */
 export const setOf = oncePer((keys: readonly string[]): ReadonlySet<string> => new Set(keys));

@@ -1,5 +1,5 @@
 /**
- * Keeps what comes and goes all the time, each item at a place of its own; places are given again.
+ * Stores items that come and go all the time, each at its own place; places are reused.
  *
  * A Map or a Set would do, but it links each table that it has outgrown to the next one. Once such a table is old to
  * V8's garbage collector, everything that was ever in its successors is kept until the next full collection: at 5 000
@@ -20,7 +20,7 @@ export class Places<T extends object> {
     return place;
   }
 
-  /** Yields what was there; undefined where nothing is. */
+  /** Removes and yields the item; undefined if there is none. */
   take(place: number): T | undefined {
     const item = this.#items[place];
     if (item === undefined) return undefined;
@@ -33,7 +33,7 @@ export class Places<T extends object> {
     return this.#items[place];
   }
 
-  /** Yields what was anywhere. */
+  /** Removes and yields all items. */
   takeAll(): T[] {
     const items = this.items();
     this.#items.length = 0;
@@ -41,7 +41,7 @@ export class Places<T extends object> {
     return items;
   }
 
-  /** In no order. */
+  /** In no particular order. */
   items(): T[] {
     return this.#items.filter((item) => item !== undefined);
   }

@@ -11,7 +11,7 @@ import {
 import type { NewRun, RunOrder, RunTrigger } from './run.ts';
 import type { SearchKeys } from './search-keys.ts';
 
-/** Statuses of the steps that have been reached; a step that is not in it has not. */
+/** Statuses of the steps that have been reached; other steps are missing. */
 type StepStates = ReadonlyMap<string, StepStatus>;
 
 interface Plan {
@@ -19,7 +19,7 @@ interface Plan {
   readonly start: readonly string[];
   /** Steps that can never start, in the order in which that became certain. */
   readonly skip: readonly SkippedStep[];
-  /** How the run ended; null while anything is to be started, waits or runs. */
+  /** How the run ended; null while a step can start, waits or runs. */
   readonly end: RunStatus | null;
 }
 
@@ -28,12 +28,12 @@ interface SkippedStep {
   readonly reason: string;
 }
 
-/** A graph with the edges of each step both ways, in manifest order: made once for what is planned many times. */
+/** A graph with the edges of each step in both directions, in manifest order: made once for planning many times. */
 export type WiredGraph = Readonly<Record<string, WiredStep>>;
 
 interface WiredStep extends StepDefinition {
   readonly upstream: readonly StepEdge[];
-  /** Steps that run after this one, with the edge between. */
+  /** Steps that run after this one, with the edges to them. */
   readonly downstream: readonly StepEdge[];
   /** The children of a loop. */
   readonly steps?: WiredGraph | undefined;
@@ -42,8 +42,8 @@ interface WiredStep extends StepDefinition {
 type StepEdge = readonly [stepKey: string, edge: Edge];
 
 /**
- * Says what follows from the states of a run. Pure: the same graph and states give the same plan, whatever order the
- * states were reached in, so that the engine, the store's transaction, recovery and the page agree.
+ * Plans what follows from the states of a run. Pure: the same graph and states give the same plan, whatever the order
+ * in which the states were reached, so that the engine, the store's transaction, recovery and the page agree.
  *
  * A step starts when every edge is satisfied (AND) and is skipped as soon as one edge can no longer be. Skips cascade
  * in the same plan, because a skipped step may satisfy an edge that lists Skipped or break one that does not.
@@ -67,12 +67,12 @@ export function planNext(graph: WiredGraph, states: StepStates): Plan {
   return { start, skip, end: start.length === 0 ? runEnd(steps, known) : null };
 }
 
-/** More steps than it pays to look at each time one of them ends. */
+/** With more steps, it costs too much to look at all of them each time one ends. */
 const MANY_STEPS = 64;
 
 const large = new WeakMap<WiredGraph, boolean>();
 
-/** Whether a graph has so many steps that what follows from one is better planned by `planAfter`. */
+/** Whether a graph has so many steps that `planAfter` is the cheaper way to plan. */
 export function isLarge(graph: WiredGraph): boolean {
   const known = large.get(graph) ?? Object.keys(graph).length > MANY_STEPS;
   large.set(graph, known);
@@ -88,9 +88,9 @@ type AskStates<Asked> = (stepKeys: readonly string[]) => {
 };
 
 /**
- * Plans what follows from a step that has just ended, as `planNext` does, but asks only for the states of what runs after
- * it. Does not say whether the run ends. A step that waits for very many is planned when it is its turn: where one of
- * these has not ended, the others are not looked at.
+ * Plans what follows from a step that has just ended, as `planNext` does, but asks only for the states of its
+ * downstream steps. Does not decide whether the run ends. A step with very many upstream steps is planned in its turn:
+ * as soon as one of them has not ended, the others are not looked at.
  */
 export function* planAfter<Asked>(
   graph: WiredGraph,
@@ -100,7 +100,7 @@ export function* planAfter<Asked>(
   const known = new Map<string, StepStatus>();
   const start: string[] = [];
   const skip: SkippedStep[] = [];
-  // A skipped step has ended too, and what runs after it is looked at, again where it was before.
+  // A skipped step has ended too, so its downstream steps are looked at, again if they were before.
   for (let changed = [ended]; changed.length > 0; ) {
     const next = [...new Set(changed.flatMap((key) => graph[key]?.downstream.map(([after]) => after) ?? []))];
     const few = next.filter((key) => upstreamOf(graph, key).length <= MANY_STEPS);
@@ -110,7 +110,7 @@ export function* planAfter<Asked>(
       const step = graph[stepKey];
       if (step === undefined || known.has(stepKey)) continue;
       const upstream = upstreamOf(graph, stepKey);
-      // The last to be reached come last, so that one which has not ended is soon found.
+      // From the end: steps that are reached last are last, so this soon finds one that has not ended.
       for (let end = upstream.length; end > 0 && brokenEdge(step, known) === undefined; end -= MANY_STEPS) {
         const some = upstream.slice(Math.max(0, end - MANY_STEPS), end);
         yield* learn(known, some, statesOf);
@@ -134,7 +134,7 @@ function upstreamOf(graph: WiredGraph, stepKey: string): string[] {
   return graph[stepKey]?.upstream.map(([before]) => before) ?? [];
 }
 
-/** Asks for those states that are not known. */
+/** Asks for the states that are not known yet. */
 function* learn<Asked>(
   known: Map<string, StepStatus>,
   stepKeys: readonly string[],
@@ -169,7 +169,7 @@ function runEnd(steps: readonly (readonly [string, WiredStep])[], known: StepSta
   return leaves.length > 0 && leaves.every(([stepKey]) => known.get(stepKey) === 'Skipped') ? 'Skipped' : 'Succeeded';
 }
 
-/** Keys of the steps that make an ended graph Failed: those that failed and that no later step handled. */
+/** Keys of the steps that make an ended graph Failed: failed steps that no later step handled. */
 export function unhandledFailures(graph: WiredGraph, states: StepStates): string[] {
   return Object.entries(graph).flatMap(([stepKey, step]) =>
     states.get(stepKey) === 'Failed' && !isHandled(step, states) ? [stepKey] : [],
@@ -199,11 +199,11 @@ export function wire(graph: Graph): WiredGraph {
   return Object.fromEntries(Object.entries(graph).map(([stepKey, step]) => [stepKey, wireStep(stepKey, step)]));
 }
 
-/** What a run is planned from. */
+/** The input for planning a run. */
 interface RunRequest {
   /** UUID v7. */
   readonly runId: string;
-  /** The newest revision; of a run that a `RunFlow` step starts, the one that its run has pinned. */
+  /** The newest revision; for a run that a `RunFlow` step starts, the revision that the step's run has pinned. */
   readonly flow: {
     readonly record: {
       readonly id: string;
@@ -221,22 +221,22 @@ interface RunRequest {
   readonly traceparent: string | null;
   /** Milliseconds since the Unix epoch. */
   readonly at: number;
-  /** When its first steps are due, and its time begins to run; `at` where not given. */
+  /** When its first steps are due and its time limit begins; defaults to `at`. */
   readonly dueAt?: number | undefined;
-  /** Absent where the trigger names none. */
+  /** Absent if the trigger names none. */
   readonly searchKeys?: SearchKeys | undefined;
-  /** Absent where the flow lets runs overlap. */
+  /** Absent if the flow lets runs overlap. */
   readonly order?: RunOrder | undefined;
 }
 
-/** How every run of a revision begins. */
+/** The beginning of every run of a revision. */
 interface Entry {
-  /** The steps that run after no other. */
+  /** The steps without upstream steps. */
   readonly steps: readonly Pick<NewRun['steps'][number], 'stepKey' | 'stepType'>[];
-  /** How the run ends at once where there are none. */
+  /** How a run without steps ends at once; otherwise null. */
   readonly end: RunStatus | null;
   readonly timeoutSeconds: number | undefined;
-  /** Flows that its steps run; absent where they run none. */
+  /** Flows that its steps run; absent if there are none. */
   readonly subFlows?: readonly string[] | undefined;
 }
 
@@ -247,14 +247,14 @@ export function entryOf({ steps: graph, timeoutSeconds }: Pick<RunnableManifest,
   return { steps, end, timeoutSeconds, ...(subFlows.length > 0 && { subFlows }) };
 }
 
-/** What says whether a flow starts runs. */
+/** The state that decides whether a flow starts runs. */
 export interface FlowSwitches {
   readonly isEnabled: boolean;
   readonly drainingSince?: number | undefined;
   readonly deletedAt?: number | undefined;
 }
 
-/** Why a flow starts no runs now; undefined where it does. */
+/** Why a flow starts no runs now; undefined if it does. */
 export function whyClosed(flow: FlowSwitches | undefined): 'unknown' | 'deleted' | 'disabled' | 'draining' | undefined {
   if (flow === undefined) return 'unknown';
   if (flow.deletedAt !== undefined) return 'deleted';

@@ -7,7 +7,7 @@ export function isGuarded({ runAfter }: StepDefinition): boolean {
 }
 
 /**
- * Whether a step does nothing, and so do all that wait for it: a step that was retired as a NoOp looks so, and the steps
+ * Whether a step and all steps behind it do nothing: this holds for a step that was retired as a NoOp, and for steps
  * behind it that were retired with it.
  */
 export function isIdle(graph: Graph, stepKey: string): boolean {
@@ -17,7 +17,7 @@ export function isIdle(graph: Graph, stepKey: string): boolean {
 const idleSteps = oncePer((graph: Graph): ReadonlySet<string> => {
   const found = new Set(Object.keys(graph));
   const busy = [...found].filter((key) => graph[key]?.type !== 'NoOp');
-  // The list grows while it is walked: whatever a busy step waits for is busy.
+  // The list grows during the loop: all steps that a busy step waits for are busy.
   for (const key of busy) {
     if (!found.delete(key)) continue;
     const step = graph[key];
@@ -26,7 +26,7 @@ const idleSteps = oncePer((graph: Graph): ReadonlySet<string> => {
   return found;
 });
 
-/** Whether a recipe marked the step: one that was a NoOp all along shows by nothing else that it is kept for its records. */
+/** Whether a recipe marked the step as retired: this is the only sign if it was a NoOp all along. */
 export function isMarkedRetired({ type, inputs }: StepDefinition): boolean {
   return type === 'NoOp' && inputs.retired === true;
 }

@@ -1,26 +1,26 @@
-/** One who waits for a turn; several may wait under one key, such as the steps of a flow. */
+/** An applicant for a turn; several can share a key, such as the steps of a flow. */
 export interface Waiter {
   readonly key: string;
-  /** Turns of the key that are under way. */
+  /** Turns of the key that are in progress. */
   readonly running: number;
-  /** So many may be under way at once; infinity where nothing limits the key. */
+  /** The most turns of the key in progress at once; infinity if it has no limit. */
   readonly limit: number;
-  /** Since when it waits: decides between those of one key, and between keys that are equal in everything else. */
+  /** Waiting since: decides within a key, and between keys that are equal in everything else. */
   readonly since: number;
 }
 
-/** Keys that are remembered; a forgotten one counts as new. */
+/** The number of remembered keys; a forgotten one counts as new. */
 const REMEMBERED = 10_000;
 
 /**
  * Fair turns between keys with limits.
  *
- * The next turn is for the key with the fewest turns under way, so that a new key gets its share as soon as one turn of
- * a busy key ends. Among equals it is for the key whose last turn is longest ago, so that keys alternate even where one
- * turn at a time is given. A new key comes after those that already wait, because otherwise keys that come and go would
- * starve them, and before the one that had the last turn.
+ * The next turn goes to the key with the fewest turns in progress, so that a new key gets its share as soon as one turn
+ * of a busy key ends. Among equals it goes to the key whose last turn is longest ago, so that keys alternate even if
+ * turns are given one at a time. A new key comes after those that already wait, because otherwise keys that come and go
+ * would starve them, and before the key that had the last turn.
  *
- * It remembers the order of turns and nothing else: who waits and what is under way is given anew each time.
+ * It only remembers the order of turns: callers pass the waiters and the turns in progress each time.
  */
 export class Rotation {
   /** When each key had its last turn, counted in turns; the longest unused entry first. */
@@ -28,7 +28,7 @@ export class Rotation {
   #newest: string | undefined;
   #turn = 0;
 
-  /** Who is next; undefined where nobody waits below the limit. */
+  /** The next waiter; undefined if none is below its limit. */
   next<One extends Waiter>(waiters: Iterable<One>): One | undefined {
     let first: One | undefined;
     for (const waiter of waiters) {
@@ -37,12 +37,12 @@ export class Rotation {
     return first;
   }
 
-  /** All who may have a turn, the next first, as if none of them took it. */
+  /** All waiters below their limits, the next one first, as if none of them took its turn. */
   order<One extends Waiter>(waiters: readonly One[]): One[] {
     return waiters.filter(({ running, limit }) => running < limit).sort((one, other) => this.#compare(one, other));
   }
 
-  /** Gives the key a turn; the caller counts it as running. A turn that comes to nothing may be left as given. */
+  /** Gives the key a turn, which the caller counts as running. An unused turn can stay as given. */
   give(key: string): void {
     this.#turn += 1;
     this.#remember(key, this.#turn);
@@ -57,7 +57,7 @@ export class Rotation {
   }
 
   #remember(key: string, turn: number): number {
-    // Where one key has turn after turn, it is the last entry already.
+    // A key that has turn after turn is already the last entry.
     if (key !== this.#newest) this.#last.delete(key);
     this.#newest = key;
     this.#last.set(key, turn);

@@ -2,22 +2,22 @@ import type { Json } from './json.ts';
 import type { RunStatus, RunTriggerType, StepStatus } from './manifest.ts';
 import type { SearchKeys } from './search-keys.ts';
 
-/** How large values of a run may be as JSON. */
+/** Size limits of a run's values as JSON. */
 export const MAX_BYTES = {
-  /** What a step may leave, and an item of a loop may be. */
+  /** The output of a step, and an item of a loop. */
   output: 1024 * 1024,
-  /** What a loop takes as its items, and what its children may leave together. */
+  /** All items of a loop, and the outputs of its children together. */
   loop: 8 * 1024 * 1024,
-  /** What a step takes as its inputs, and what its expressions may read of other steps: a whole loop's output and more. */
+  /** The inputs of a step, and the outputs that its expressions read: more than a whole loop's output. */
   inputs: 16 * 1024 * 1024,
-  /** What deliveries bring together, bodies and headers, before the run that they share starts. */
+  /** Bodies and headers of all deliveries that join a run before it starts. */
   coalesced: 1024 * 1024,
 } as const;
 
 /**
- * What a step of a run in flight may wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
- * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot. A whole run may wait for
- * more deliveries that join it, or for its turn among the runs of its key.
+ * What a step of a run in flight can wait for: a signal, the end of a delay, its next attempt, its next poll, its turn
+ * at the host that it calls, a secret that cannot be read, the end of a sub-run, or a free slot. A whole run can wait
+ * for more deliveries that join it, or for its turn among the runs of its key.
  */
 export const WAIT_KINDS = [
   'signal',
@@ -33,7 +33,7 @@ export const WAIT_KINDS = [
 ] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
-/** Names of signals, which fit in the path of the call that sends one. */
+/** Names of signals; they must fit in the path of the API call that sends one. */
 export const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 
 /** One execution of a flow. Times are milliseconds since the Unix epoch. */
@@ -48,33 +48,30 @@ export interface Run {
   readonly triggerKey: string;
   readonly triggerType: RunTriggerType;
   readonly deliveryId: string | null;
-  /**
-   * The run that this one repeats; of a run that a failure started, the run that failed; of one that a `RunFlow` step
-   * started, the run of that step.
-   */
+  /** The run that this one repeats; or the failed run, or that of the `RunFlow` step, that started it. */
   readonly sourceRunId: string | null;
   readonly startedAt: number;
   readonly completedAt: number | null;
-  /** Those of what started it, as they were then; absent where it has none. */
+  /** The search keys of its delivery at that time; absent if there are none. */
   readonly searchKeys?: SearchKeys | undefined;
 }
 
-/** What a run was started with. */
+/** The input that started a run. */
 export interface RunTrigger {
   readonly key: string;
-  /** Exact bytes of the body, empty where there was none. */
+  /** Exact bytes of the body; empty if there was none. */
   readonly body: Uint8Array;
   readonly contentType: string | null;
   /** Lower-case names, credentials redacted. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Among the headers of what a cron trigger started: the time of its tick, ISO 8601. */
+/** Header of runs that a cron trigger started: the time of its tick, ISO 8601. */
 export const SCHEDULED_FOR = 'sluice-scheduled-for';
 
-/** One of the deliveries that a run was started with. */
+/** One of the deliveries that started a run. */
 export interface RunDelivery extends Omit<RunTrigger, 'key'> {
-  /** Null where no webhook started the run. */
+  /** Null if no webhook started the run. */
   readonly id: string | null;
   /** Milliseconds since the Unix epoch. */
   readonly receivedAt: number;
@@ -87,7 +84,7 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
   readonly completedAt: number | null;
   readonly trigger: RunTrigger;
   readonly timeoutAt: number | null;
-  /** W3C trace context of what started the run, so that its steps join the same trace. */
+  /** W3C trace context of the run's cause, so that its steps join the same trace. */
   readonly traceparent: string | null;
   readonly steps: readonly EntryStep[];
   /**
@@ -95,37 +92,37 @@ export interface NewRun extends Omit<Run, 'status' | 'completedAt'> {
    * newest revisions. Flows that are not deployed are not pinned.
    */
   readonly subFlows?: readonly string[] | undefined;
-  /** Given instead by what has pinned them already. */
+  /** Given instead if they are already pinned. */
   readonly pins?: Pins | undefined;
-  /** It repeats this run, whose deliveries it has too. */
+  /** The run that this one repeats, and whose deliveries it shares. */
   readonly deliveriesOf?: string | undefined;
-  /** Absent where its flow lets runs overlap. */
+  /** Absent if its flow lets runs overlap. */
   readonly order?: RunOrder | undefined;
 }
 
-/** A run while it waits for its turn: it has neither steps nor a deadline. */
+/** A run while it waits for its turn, without steps and deadline. */
 export function waitingRun<Given extends Pick<NewRun, 'steps' | 'timeoutAt'>>(run: Given): Given {
   return { ...run, steps: [], timeoutAt: null };
 }
 
-/** What the expression of a flow that runs one at a time says of a run. */
+/** Result of the ordering expression for a run, for flows that run one at a time. */
 export interface OrderKey {
   /** Runs without a key share one. */
   readonly key: string | null;
-  /** Why it has none; null where it has one. */
+  /** Why it has no key; null if it has one. */
   readonly problem: string | null;
 }
 
-/** Of a run of an order: it may run, it waits for its turn, or it has failed and no other may run because of that. */
+/** State of an ordered run: it may run, it waits for its turn, or it failed and stopped its order. */
 export type OrderState = 'running' | 'waiting' | 'stopped';
 
 /** Where a run waits for its turn: runs of one key and lane never overlap. */
 export interface RunOrder extends OrderKey {
-  /** Whether what started it was verified: what was not has a lane of its own. Null where that is as for the run's source. */
+  /** Whether its cause is trusted: other runs have a separate lane. Null to use the source run's value. */
   readonly isTrusted: boolean | null;
 }
 
-/** Revisions of other flows that a run and the runs that its steps start follow, by flow id. */
+/** Revisions of other flows for a run and the runs that its steps start, by flow id. */
 export type Pins = Readonly<Record<string, number>>;
 
 /** A run that was started, without the bytes that started it. */
@@ -137,7 +134,7 @@ interface EntryStep {
   readonly dueAt: number;
 }
 
-/** Each code that Sluice itself gives to a step's error. A handler may give codes of its own. */
+/** Codes that Sluice itself gives to step errors. A handler can use its own. */
 export const STEP_ERROR_CODES = [
   'cancelled',
   'circuit_open',
@@ -175,18 +172,18 @@ export const STEP_ERROR_CODES = [
 ] as const;
 export type StepErrorCode = (typeof STEP_ERROR_CODES)[number];
 
-/** A step that ended, failed for now, or never ran: the reason in words that a person can act on. */
+/** Why a step ended, failed for now, or never ran, in words that a person can act on. */
 export interface StepError {
-  /** snake_case: a `StepErrorCode`, or a code of the handler's own. */
+  /** snake_case: a `StepErrorCode`, or the handler's own code. */
   readonly code: string;
   readonly message: string;
   /** Whether another attempt could end differently. */
   readonly retryable: boolean;
-  /** Origin of the host that the step called; absent where it called none. */
+  /** Origin of the host that the step called; absent if it called none. */
   readonly host?: string | undefined;
 }
 
-/** How a step ends whose run was told to stop. */
+/** Errors of steps whose run was stopped. */
 export const STOP_ERRORS = {
   timedOut: { code: 'run_timed_out', message: 'The time limit of the run was reached.', retryable: false },
   cancelled: { code: 'cancelled', message: 'The run was cancelled.', retryable: false },
@@ -205,7 +202,7 @@ export interface Step {
   readonly skipReason: string | null;
   readonly evaluationTrace: Json;
   readonly attemptCount: number;
-  /** When the step is to be started or looked at again; null when nothing is due. */
+  /** When to start the step or look at it again; null if it is not due. */
   readonly dueAt: number | null;
   readonly startedAt: number | null;
   readonly completedAt: number | null;
@@ -214,11 +211,11 @@ export interface Step {
 /** One try of a step. */
 export interface Attempt {
   readonly attempt: number;
-  /** How long it was due before it began. */
+  /** Time between due and start. */
   readonly slotWaitMs: number;
   readonly status: StepStatus;
   readonly input: Json;
-  /** The revision that the inputs came from; null where they were not read, as by a loop. */
+  /** The revision of the inputs; null if they were not read, as in a loop. */
   readonly inputsRevision: number | null;
   readonly output: Json;
   readonly error: StepError | null;

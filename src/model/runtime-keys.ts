@@ -1,13 +1,13 @@
 /**
- * Keys of steps as rows have them. A step of the graph has its own key; the child `c` of the third iteration of the loop
- * `l` has `l.2.c`, and loops nest. The part before the child's own key is its scope: `l.2.`, or nothing outside of
- * loops. Step keys hold no dot.
+ * Step keys as stored in rows. A step of the graph has its own key; the child `c` of the third iteration of the loop
+ * `l` has `l.2.c`, and loops nest. The part before the child's own key is its scope: `l.2.`, or empty outside of loops.
+ * Step keys contain no dot.
  */
 interface RuntimeKey {
   readonly scope: string;
   /** The key in the graph of the scope. */
   readonly localKey: string;
-  /** The iteration that the step belongs to; null outside of loops. */
+  /** The iteration of the step; null outside of loops. */
   readonly iteration: Iteration | null;
 }
 
@@ -36,7 +36,7 @@ export function scopeOfIteration({ loopKey, index }: Iteration): string {
   return `${loopKey}.${index}.`;
 }
 
-/** The owner of all leases where one process at a time has the store: a start frees what the process before it held. */
+/** Owner of all leases if one process at a time has the store: a start frees the leases of the process before it. */
 export const SOLE_OWNER = 'sole';
 
 /**
@@ -54,24 +54,24 @@ export function ownerOf(token: string): string {
   return holder.slice(0, holder.indexOf('~'));
 }
 
-/** Names a lease of a step. It holds the step's address, so that a store needs no index of leases. */
+/** Names a lease of a step. The token contains the step's address, so that a store needs no index of leases. */
 export function tokenOf(runId: string, stepKey: string, holder: string): string {
   return `${runId}/${stepKey}/${holder}`;
 }
 
-/** The step that a token leases, and the holder, which is all that its row has to say of it. */
+/** The step of a token, and the holder, which is the only part that the step's row stores. */
 export function leasedStep(token: string): Readonly<Record<'runId' | 'stepKey' | 'holder', string>> {
   const start = token.indexOf('/');
   const end = token.lastIndexOf('/');
   return { runId: token.slice(0, start), stepKey: token.slice(start + 1, end), holder: token.slice(end + 1) };
 }
 
-/** A step of a graph, as a manifest has it or prepared; a loop has a graph of its own. */
+/** A step of a graph, from a manifest or prepared; a loop contains a graph. */
 interface Nested<Step> {
   readonly steps?: Readonly<Record<string, Step>> | undefined;
 }
 
-/** The graph that the steps of a scope belong to; undefined where a run of this graph has no such scope. */
+/** The graph of a scope's steps; undefined if a run of this graph has no such scope. */
 export function graphOfScope<Step extends Nested<Step>>(
   graph: Readonly<Record<string, Step>>,
   scope: string,
@@ -80,7 +80,7 @@ export function graphOfScope<Step extends Nested<Step>>(
   return iteration === null ? graph : stepAt(graph, iteration.loopKey)?.steps;
 }
 
-/** The step behind a runtime key; undefined where the graph has none. */
+/** The step of a runtime key; undefined if the graph has none. */
 export function stepAt<Step extends Nested<Step>>(
   graph: Readonly<Record<string, Step>>,
   stepKey: string,
@@ -90,7 +90,7 @@ export function stepAt<Step extends Nested<Step>>(
   return own !== undefined && Object.hasOwn(own, localKey) ? own[localKey] : undefined;
 }
 
-/** Scopes whose steps a step can read, its own first, then those of the loops around it. */
+/** Scopes whose steps a step can read: its own first, then those of the loops around it. */
 export function scopesAround(stepKey: string): string[] {
   const { scope } = parseRuntimeKey(stepKey);
   const iteration = iterationOf(scope);

@@ -1,7 +1,7 @@
-/** What people look for a delivery and its run by, such as the number of an order: a value for each name. */
+/** Values by which people find a delivery and its run, such as an order number, by name. */
 export type SearchKeys = Readonly<Record<string, string>>;
 
-/** A trigger names at most so many. */
+/** The most keys of a trigger. */
 export const MAX_SEARCH_KEYS = 8;
 
 /** Names are columns of the page and parameters of the API. */

@@ -1,6 +1,6 @@
-/** Work that is done one after the other, in the order in which it was asked for. */
+/** Runs work one after the other, in the order of the calls. */
 interface SerialQueue {
-  /** Starts when all work before it has ended, whether or not that failed; settles as the work does. */
+  /** Starts when all earlier work has ended, even if it failed; settles as the work does. */
   run<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Resolves when all work so far has ended; never rejects. */
   ended(): Promise<void>;

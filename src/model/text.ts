@@ -1,26 +1,26 @@
 import type { Json } from './json.ts';
 import type { SearchKeys } from './search-keys.ts';
 
-/** Says of a text that is not `isStorable` what is wrong with it. */
+/** The problem of a text that is not `isStorable`. */
 export const UNSTORABLE = 'contains a NUL character or half of a surrogate pair, which cannot be stored';
 
-/** A URL that may be shown: who reads it does not learn the password in it. */
+/** A URL that can be shown, without its user name and password. */
 export const withoutUser = (url: string): string => url.replace(/\/\/[^/]*@/, '//');
 
-/** A setting's URL as it may be stored; null where none is set. */
+/** A setting's URL in a form that can be stored; null if unset. */
 export const storableUrl = (url: string | undefined): string | null => (url === undefined ? null : withoutUser(url));
 
-/** Whether every store keeps a text as it is: PostgreSQL takes neither NUL nor half of a surrogate pair. */
+/** Whether every store keeps a text unchanged: PostgreSQL accepts neither NUL nor half of a surrogate pair. */
 export function isStorable(text: string): boolean {
   return !text.includes('\0') && !/\p{Cs}/u.test(text);
 }
 
-/** As PostgreSQL can keep it: neither NUL nor half of a surrogate pair is text there. */
+/** The text in a form that PostgreSQL can store, without NUL and halves of surrogate pairs. */
 export function storable(text: string): string {
   return isStorable(text) ? text : text.replace(/\0|\p{Surrogate}/gu, '\ufffd');
 }
 
-/** The same of every text and every key in a value. */
+/** `isStorable` for every text and key in a value. */
 export function isStorableValue(value: Json | undefined): boolean {
   if (typeof value === 'string') return isStorable(value);
   if (typeof value !== 'object' || value === null) return true;
@@ -29,8 +29,8 @@ export function isStorableValue(value: Json | undefined): boolean {
 }
 
 /**
- * One line of text for a person: what steers a terminal, or turns the direction in which a chat shows text, is escaped as JSON
- * does it. Senders control some of what is shown.
+ * One line of text for a person: characters that control a terminal, or the text direction of a chat, are escaped as in
+ * JSON. Senders control some of what is shown.
  */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) =>
@@ -41,29 +41,29 @@ export function printable(text: string): string {
   );
 }
 
-/** The same for several lines. */
+/** `printable` for several lines. */
 export function printableLines(text: string): string {
-  // The log passes through here, and nearly all of it is plain.
+  // Every log line comes through here, and almost all are plain.
   return /^[\n -~]*$/.test(text) ? text : text.replace(/[^\n]+/g, printable);
 }
 
-/** Characters of a value that are kept; a longer one ends with `CUT`. */
+/** The most stored characters of a value; a longer one ends with `CUT`. */
 const MAX_SEARCH_VALUE = 200;
 const CUT = '…';
 const PLAIN_VALUE = new RegExp(`^[!-~]{1,${MAX_SEARCH_VALUE}}$`);
 
-/** The text as it is kept and shown: on one line, storable by every store, and cut; undefined where nothing is left. */
+/** The stored and shown form: one line, storable by every store, and cut; undefined if nothing is left. */
 export function toSearchValue(text: string): string | undefined {
-  // Nearly every key is an id or a name.
+  // Almost every key is an id or a name.
   if (PLAIN_VALUE.test(text)) return text;
-  // More than is kept: what is taken out must not make room for what a reader of the whole text would not find there.
+  // One more than is kept, cut before cleaning: removed characters must not make room for later text.
   const line = text
     .slice(0, MAX_SEARCH_VALUE + 1)
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim();
   if (line === '') return undefined;
   const isCut = text.length > MAX_SEARCH_VALUE;
-  // PostgreSQL stores no half of a surrogate pair, which a cut may leave too.
+  // PostgreSQL stores no half of a surrogate pair; a cut can leave one too.
   return `${line.slice(0, MAX_SEARCH_VALUE)}${isCut ? CUT : ''}`.replace(/\p{Cs}/gu, '\ufffd');
 }
 
@@ -73,7 +73,7 @@ export function foldSearchValue(text: string): string {
   return (value.length > MAX_SEARCH_VALUE ? value.slice(0, MAX_SEARCH_VALUE) : value).toLowerCase();
 }
 
-/** A key as stores keep it: name, what is compared, and the value where that differs. */
+/** A stored key: name, compared text, and the value if that differs. */
 export type SearchKeyRow = readonly [name: string, folded: string, value: string | null];
 
 const NO_ROWS: readonly SearchKeyRow[] = [];
@@ -86,18 +86,15 @@ export function searchKeyRows(keys: SearchKeys | undefined): readonly SearchKeyR
   });
 }
 
-/** After every text that begins with the text, as bytes sort. */
+/** Sorts after every text with this prefix, in byte order. */
 export function endOfPrefix(text: string): string {
   return `${text}\u{10ffff}`;
 }
 
-/**
- * The mark, in the schemas of answers, of what a sender wrote or what a flow made of it: a program that must not read that
- * leaves it out.
- */
+/** Marks sender content, or a flow's result of it, in answer schemas: programs that must not read it leave it out. */
 export const CONTENT_MARK = 'x-sluice-content';
 
-/** As the text of an element or the value of an attribute. */
+/** For the text of an element or the value of an attribute. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

@@ -1,9 +1,9 @@
-/** A delivery that arrives meanwhile waits for about so long. */
+/** Roughly how long a delivery that arrives meanwhile has to wait. */
 const TURN_MS = 5;
 
 /**
- * Yields what work on many things awaits before each of them: every few ms others have the event loop. Those that wait at
- * once go on one behind the other, else all of them together would take one turn.
+ * Makes a function to await before each of many items: every few ms, it lets other work have the event loop. Concurrent
+ * callers continue one after the other; otherwise all of them would share one turn.
  */
 export function inTurns(): () => Promise<void> {
   let began = performance.now();
