@@ -9,28 +9,28 @@ import { repeatedIn } from './json-text.ts';
 import { metered, SchemaMeter, sizeOfSchema, textOfMeaning } from './metered-schema.ts';
 
 /**
- * Judges bodies by a JSON Schema. A check may take `BUDGET_STEPS`, and `STEPS_PER_BYTE` of the body, and no more: its only
- * mistake is then `too expensive`.
+ * Checks bodies with a JSON Schema. A check can take `BUDGET_STEPS` steps, and `STEPS_PER_BYTE` of the body; beyond
+ * that, its only mistake is `too expensive`.
  */
 export interface BodySchema {
   /** The schema as JSON. */
   readonly text: string;
-  /** The first mistakes, each with its place in the body; empty where the body fits. Never quotes a value of the body. */
+  /** The first mistakes, each with its place in the body; empty if the body fits. Never quotes a value of the body. */
   mistakesIn(body: Uint8Array, declared: Declared): readonly string[];
 }
 
 const STEPS_PER_BYTE = 4;
 const MAX_MISTAKES = 3;
 const MAX_TEXT = 160;
-// To compile so many takes about a second; half as many side by side are too many for the call stack.
+// Compiling this many takes about a second; half as many at one level overflow the call stack.
 const MAX_SCHEMAS = 3000;
 
 /** A start compiles the manifests of the folder and the stored ones; equal schemas share one validator. */
 const compiled = new LRUCache<string, BodySchema>({ max: 500 });
 
 /**
- * Compiles a JSON Schema: draft 2020-12, or draft 07 where `$schema` says so. Yields what is wrong with it instead: it does
- * not fit its draft, has an unknown keyword or format, refers to another file, or has a pattern that is not RE2.
+ * Compiles a JSON Schema: draft 2020-12, or draft 07 if `$schema` says so. Yields an error for a schema that does not
+ * fit its draft, has an unknown keyword or format, refers to another file, or has a pattern that is not RE2.
  */
 export function compileBodySchema(schema: JsonObject): BodySchema | { readonly error: string } {
   const text = JSON.stringify(schema);
@@ -47,7 +47,7 @@ export function compileBodySchema(schema: JsonObject): BodySchema | { readonly e
   }
 }
 
-/** As `compileBodySchema`, of a file's text. */
+/** Like `compileBodySchema`, for the text of a file. */
 export function parseBodySchema(text: string): BodySchema | { readonly error: string } {
   let schema: Json = null;
   try {
@@ -62,12 +62,12 @@ export function parseBodySchema(text: string): BodySchema | { readonly error: st
     : { error: `refers to a file in which ${twice.path} ${twice.message}` };
 }
 
-/** One text for schemas that let the same bodies pass: the order of keys, and what only people read, do not count. */
+/** The same text for schemas that accept the same bodies: ignores the order of keys and annotations for people. */
 export function meaningOf(text: string): string {
   return textOfMeaning(JSON.parse(text));
 }
 
-/** What judges schemas, by whether they are of draft 07: to compile the schema of schemas takes longer than nearly any other. */
+/** Validators of schemas, by whether for draft 07: little takes longer than compiling the schema of schemas. */
 const judges = new Map<boolean, Ajv>();
 
 function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
@@ -98,10 +98,10 @@ function ajvOf(isDraft07: boolean, meter: SchemaMeter): Ajv {
     strictTuples: false,
     strictRequired: false,
     validateSchema: false,
-    // A property that every object inherits is not one that the sender wrote.
+    // Inherited properties do not come from the sender.
     ownProperties: true,
     logger: false,
-    // To inline what references name, and to optimize, takes time that is quadratic in the schema.
+    // Inlining references and optimizing take time that is quadratic in the schema.
     inlineRefs: false,
     code: { regExp: meter.pattern, optimize: false },
   });
@@ -118,7 +118,7 @@ function mistakesIn(
   const parsed = parseBody(body, declared, 'doubles');
   if ('error' in parsed) return [parsed.error];
   try {
-    // As many steps as any evaluation may have, and some for each byte: what is honest grows with the body.
+    // The steps of any evaluation, and some for each byte: honest checks grow with the body.
     meter.start(BUDGET_STEPS + STEPS_PER_BYTE * body.length);
     if (validate(parsed.value)) return [];
   } catch (error) {

@@ -5,16 +5,16 @@ import { placeElsewhere } from './misplaced.ts';
 import { STRUCTURAL_KEYS } from './schema.ts';
 import { TRIGGER_OBJECTS } from './webhook-fields.ts';
 
-/** A manifest with its structural keys in canonical spelling; trigger keys, step keys and inputs are left alone. */
+/** A manifest with its structural keys in canonical spelling; trigger keys, step keys and inputs are unchanged. */
 interface CanonicalManifest {
   readonly value: unknown;
-  /** Unknown keys and keys given twice; their paths are spelled as in the file already. */
+  /** Unknown keys and keys given twice; their paths are already spelled as in the file. */
   readonly problems: readonly Problem[];
   /** Turns a canonical path into the path as spelled in the file. */
   readonly spell: (path: string) => string;
 }
 
-/** Keys that an object may have and the form of their values, or the form of the value of every key of the author's own. */
+/** The allowed keys of an object and the forms of their values, or one form for the values of the author's own keys. */
 type Form =
   | { readonly keys: readonly string[]; readonly inner?: Readonly<Record<string, Form>> }
   | { readonly each: Form };
@@ -39,13 +39,13 @@ const MANIFEST: Form = {
   inner: { triggers: { each: TRIGGER }, steps: { each: STEP } },
 };
 
-/** The place of a value: by canonical keys, and as the file spells it. */
+/** The place of a value: by canonical keys, and as spelled in the file. */
 interface Place {
   readonly canonical: JsonPath;
   readonly spelled: JsonPath;
 }
 
-/** The names of its inputs, by step type. */
+/** The input names of a step type. */
 type InputsOfStep = (stepType: unknown) => readonly string[];
 
 export function canonicalKeys(manifest: unknown, inputsOf: InputsOfStep = () => []): CanonicalManifest {

@@ -28,13 +28,13 @@ import { checkVar } from './vars.ts';
 interface KnownSteps {
   readonly graph: Graph;
   readonly stepKeys: readonly string[];
-  /** Where the graph is in the manifest. */
+  /** Path of the graph in the manifest. */
   readonly path: JsonPath;
-  /** Whether the value at a path does not fit the schema, so that nothing follows from what is read there. */
+  /** Whether the value at a path does not fit the schema, so that no conclusions can be drawn from it. */
   readonly isBroken: (path: JsonPath) => boolean;
   /** Values by environment. */
   readonly vars?: Vars | undefined;
-  /** The loops around the graph, outermost first: the loop's key, and the steps that it is one of. */
+  /** The loops around the graph, outermost first: the loop's key, and the steps next to it. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];
 }
 
@@ -44,7 +44,7 @@ interface StepRules {
   readonly readSecret: SecretReader;
 }
 
-/** What the loader has to know of a step type. */
+/** The facts about a step type that the loader needs. */
 interface HandlerRules {
   readonly inputs: z.ZodType;
   /** Paths with `*` for any key, such as `headers.*`. */
@@ -54,7 +54,7 @@ interface HandlerRules {
 const LOOP = 'ForEach';
 const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
-/** Everything that is to be said about a graph and the graphs of its loops. */
+/** Reports all problems of a graph and of the graphs of its loops. */
 export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {
   const { graph, stepKeys, path } = known;
   const problems = Object.entries(graph).flatMap(([stepKey, step]) => [
@@ -93,7 +93,7 @@ function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
   else if (!Array.isArray(step.forEach) && typeof step.forEach !== 'string') {
     problems.push(errorAt([...path, 'forEach'], 'is neither an array nor an expression that yields one'));
   }
-  // A loop has no attempts of its own that could be repeated or cut short: its children have.
+  // A loop has no attempts that could be repeated or cut short; its children have.
   for (const field of ['retry', 'timeoutSeconds'] as const) {
     if (step[field] === undefined) continue;
     problems.push(errorAt([...path, field], 'is not accepted on a loop; give it to the child steps'));
@@ -109,7 +109,7 @@ function checkLoopFields(step: StepDefinition, path: JsonPath): Problem[] {
   return problems;
 }
 
-/** Inside a loop a child's key comes before one outside, so that an expression could read another step than was meant. */
+/** Inside a loop, a child's key takes precedence over one outside: an expression could read the wrong step. */
 function hiddenKeys({ stepKeys, path, outer }: KnownSteps): Problem[] {
   return stepKeys
     .filter((key) => outer.some(({ known }) => hasStep(known, key)))
@@ -124,7 +124,7 @@ function badKeys(stepKeys: readonly string[], path: JsonPath): Problem[] {
     .map((key) => errorAt([...path, key], 'is not a step key; 1 to 64 letters, digits, "_" and "-" are accepted'));
 }
 
-/** The handler that a step names, its secrets, and whatever of its inputs no expression decides. */
+/** Checks the type of a step, its secrets, and all inputs that no expression decides. */
 function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readSecret }: StepRules): Problem[] {
   const handler = handlers.get(step.type);
   if (handler === undefined) {
@@ -143,20 +143,20 @@ function checkStepInputs(step: StepDefinition, path: JsonPath, { handlers, readS
     if (!isReference(secret.text)) problems.push(plainTextSecret(at));
   }
   const inputs = mapStrings(step.inputs, (text, at) => values.get(formatPath(at)) ?? text);
-  // In the place of a secret that cannot be read the schema judges the reference to it.
+  // The schema saw the reference in place of a secret that cannot be read.
   const unread = new Set(problems.filter(({ severity }) => severity === 'error').map(({ path: at }) => at));
   problems.push(...checkParts(step, inputsPath, handler.secretInputs));
   const misfits = [...checkWithSchema(inputs, inputsPath, handler.inputs), ...checkPinned(step, inputsPath)];
   return [...problems, ...misfits.filter(({ path: at }) => !isWithin(at, unread))];
 }
 
-/** What these steps get is stored as it is: the run of another flow, the name of a signal. */
+/** These steps store their inputs: in the run of another flow, or as the name of a signal. */
 const STORED_INPUTS: ReadonlySet<string> = new Set([RUN_FLOW, 'WaitForSignal']);
 const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w./-]+)/is;
-/** Where no reference is read, a tag such as `env:prod` may be meant. */
+/** Where references are not read, `env:prod` may be a tag. */
 const MISPLACED = /^((?:.*[\s=,;:/?&@"'(])?)(env:[A-Z][A-Z0-9]*_[A-Z0-9_]*)\b/s;
 
-/** References inside longer texts: those that nothing reads, and those where they would be stored. */
+/** References inside longer texts: those that are never read, and those whose value would be stored. */
 function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInputs: readonly string[]): Problem[] {
   const problems: Problem[] = [];
   mapStrings(inputs, (text, at) => {
@@ -175,7 +175,7 @@ function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInpu
   return problems;
 }
 
-/** Which flow a step runs has to be known before it runs: runs pin it when they start, and cycles are refused. */
+/** The flow that a step runs must be known in advance: runs pin it when they start, and cycles are refused. */
 function checkPinned({ type, inputs }: StepDefinition, path: JsonPath): Problem[] {
   if (type !== RUN_FLOW) return [];
   return PINNED_INPUTS.filter((key) => isRendered(inputs, [key])).map((key) =>
@@ -195,7 +195,7 @@ function checkWithSchema(inputs: JsonObject, path: JsonPath, schema: z.ZodType):
         return errorAt(at, elsewhere === undefined ? message : `is not known here${elsewhere}`);
       });
   } catch {
-    // A schema that is asynchronous, or that throws at a placeholder, is asked again when the step runs.
+    // The step's run repeats the check for a schema that is asynchronous, or throws at a placeholder.
     return [];
   }
 }
@@ -214,7 +214,7 @@ function startsWith(path: JsonPath, start: JsonPath): boolean {
   return start.every((key, index) => key === path[index]);
 }
 
-/** Compiles every placeholder and every `when` of a step, and checks that the steps they read exist and have ended. */
+/** Compiles every placeholder and `when` of a step, and checks that the steps that they read exist and have ended. */
 function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSteps): Problem[] {
   const path = [...known.path, stepKey];
   const check = (reference: Reference, at: JsonPath) => checkReference(reference, { stepKey, at, known });
@@ -250,14 +250,14 @@ function checkExpressions(stepKey: string, step: StepDefinition, known: KnownSte
   return problems;
 }
 
-// A placeholder of other template languages, which looks like ours; behind a $ it is a map of CEL.
+// Placeholders of other template languages, which look like ours; after a $, this is a CEL map.
 const MUSTACHE = /(?<!\$)\{\{([^{}]*)\}\}/;
 
 function mustacheMessage(found: string, inner: string): string {
   return `contains ${found}, which stays as it is; an expression is written \${${inner}}`;
 }
 
-/** What does not compile, and what the rest reads. */
+/** The expressions that do not compile, and the references of the others. */
 function readTemplate(value: Json): {
   readonly references: ReturnType<typeof compileTemplate>['references'];
   readonly errors: readonly ExpressionError[];
@@ -285,7 +285,7 @@ function checkReference(
   if (root !== 'steps' || name === undefined) return [];
   if (typeof name === 'number') return [errorAt(at, `reads steps[${name}]; a step key is text: steps["${name}"]`)];
   const around = known.outer.at(-1);
-  // A step further out has ended before the loop around this one began, or it may not have.
+  // A step outside this loop is checked as if the loop read it: did it end before the loop began?
   if (!hasStep(known, name) && around !== undefined) {
     return checkReference({ root, path, position }, { stepKey: around.stepKey, at, known: around.known });
   }
@@ -293,18 +293,18 @@ function checkReference(
     return [errorAt(at, `reads steps.${name}, but no step has this key${didYouMean(name, known.stepKeys)}`)];
   }
   if (wiringOf(known).runsAfter(stepKey, name)) return [];
-  // Where it is not known what some step runs after, the step may well run after this one.
+  // If the upstream steps of some step are unknown, this order cannot be ruled out.
   if (wiringOf(known).isBroken()) return [];
   return [warningAt(at, `reads steps.${name}, which this step does not run after: it may not have ended yet`)];
 }
 
 interface Wiring {
   readonly runsAfter: RunsAfter;
-  /** Whether it is not known of some step what it runs after. */
+  /** Whether the upstream steps of some step are unknown. */
   isBroken(): boolean;
 }
 
-/** Worked out once for a graph: each reference of each step asks for it. */
+/** Computed once per graph: each reference of each step needs it. */
 const wiringOf = oncePer((known: KnownSteps): Wiring => {
   let isBroken: boolean | undefined;
   return {
@@ -316,11 +316,11 @@ const wiringOf = oncePer((known: KnownSteps): Wiring => {
   };
 });
 
-/** Whether one of the steps has this key; of many steps each may be asked for by each. */
+/** Whether one of the steps has this key; fast, because each of many steps can look for each. */
 export const hasStep = ({ stepKeys }: Pick<KnownSteps, 'stepKeys'>, stepKey: string): boolean =>
   setOf(stepKeys).has(stepKey);
 
-/** Upstream keys that no step has. `stepKeys` are all steps of the file, those that do not parse included. */
+/** Unknown upstream keys. `stepKeys` are all steps of the file, including those that do not parse. */
 function unknownUpstreams({
   graph,
   stepKeys,
@@ -341,7 +341,7 @@ function unknownUpstreams({
   );
 }
 
-/** Steps of a cycle that are named at each of its ends. */
+/** How many steps of a cycle are named at each end of the message. */
 const NAMED_STEPS = 20;
 
 function cycleText(keys: readonly string[]): string {
@@ -356,7 +356,7 @@ function cycles(graph: Graph, path: JsonPath): Problem[] {
   const left = new Set<string>();
   for (const start of Object.keys(graph)) {
     if (left.has(start)) continue;
-    // Depth first, without recursion: a chain of steps may be longer than the call stack.
+    // Depth first, without recursion: a chain of steps can be longer than the call stack.
     const walk = [{ stepKey: start, upstreams: upstreamKeys(graph, start) }];
     const isOnWalk = new Set([start]);
     for (let step = walk.at(-1); step !== undefined; step = walk.at(-1)) {

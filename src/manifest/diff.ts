@@ -1,12 +1,12 @@
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
 import { isJsonArray, isJsonObject, isSame, type Json, type JsonObject, own } from '../model/json.ts';
 
-/** One place in which two manifests differ. */
+/** One difference between two manifests. */
 interface Difference {
-  /** JSON path such as `steps.fetch.inputs.url`; empty where the values themselves differ. */
+  /** JSON path such as `steps.fetch.inputs.url`; empty if the values themselves differ. */
   readonly path: string;
   readonly kind: 'added' | 'removed' | 'changed';
-  /** Absent where that side has no such place. */
+  /** Absent if that side has no such place. */
   readonly before?: Json;
   readonly after?: Json;
 }
@@ -19,7 +19,7 @@ export function diffSnapshots(before: Json, after: Json): readonly Difference[] 
   return differences(before, after).map(({ at, ...difference }) => ({ path: formatPath(at), ...difference }));
 }
 
-/** The same with the paths as lists of keys, for who looks into the manifests again. */
+/** Like `diffSnapshots`, with paths as lists of keys for looking into the manifests again. */
 export function differences(before: Json, after: Json, at: JsonPath = []): LocatedDifference[] {
   if (isJsonObject(before) && isJsonObject(after)) return differentKeys(before, after, at);
   if (isJsonArray(before) && isJsonArray(after) && before.length === after.length) {

@@ -9,24 +9,24 @@ import { MANIFEST_PARTS, MAX_NAME, STEP_KEY, type Trigger } from './schema.ts';
 import { TRIGGER_OBJECTS, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 /**
- * What of a manifest fits the schema. A field that does not is missing here and has its problem, so that a mistake in one
- * place hides none in another; a step always has its place.
+ * The parts of a manifest that fit the schema. Other fields are missing here and have a problem, so that a mistake in
+ * one place hides none in another; a step always keeps its place.
  */
 interface Draft {
   readonly header: Partial<z.output<typeof MANIFEST_PARTS.header>>;
   readonly triggers: Readonly<Record<string, Trigger>>;
   readonly steps: Readonly<Record<string, StepDefinition>>;
   readonly problems: readonly Problem[];
-  /** The places that do not fit, as text. */
+  /** The paths that do not fit, as text. */
   readonly broken: ReadonlySet<string>;
-  /** Whether the value at the path, or one around it, does not fit: then nothing follows from what is read there. */
+  /** Whether the value at the path, or one around it, does not fit: then no conclusions can be drawn from it. */
   readonly isBroken: (path: JsonPath) => boolean;
 }
 
-/** What was found while fitting. */
+/** Results that accumulate during fitting. */
 interface Findings {
   readonly problems: Problem[];
-  /** Places that do not fit, as text. */
+  /** Paths that do not fit, as text. */
   readonly broken: Set<string>;
 }
 
@@ -97,7 +97,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
   }
   switch (type) {
     case 'manual': {
-      // Its inputs are the author's own, but a field that is read elsewhere would have no effect here.
+      // Its inputs are the author's own, but a field of another place would have no effect here.
       const lost = Object.keys(isObject(inputs) ? inputs : {}).filter((key) => LOST_ON_MANUAL.has(key));
       for (const key of lost)
         refuse(findings, [...inputsPath, key], `has no effect here${placeElsewhere([...inputsPath, key])}`);
@@ -136,7 +136,7 @@ const LOST_ON_MANUAL = new Set([
   ...['searchKeys', 'serialize', 'serializeOnFailure', 'cronExpression'],
 ]);
 
-/** A step whose parts that do not fit are left out, or have what is there by default. */
+/** A step without the parts that do not fit; some get their default. */
 function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefinition {
   const whole = parseWith(MANIFEST_PARTS.step, given);
   if ('value' in whole) return whole.value;
@@ -151,7 +151,7 @@ function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefini
     if (typeof edge === 'string')
       refuse(findings, at, `is a string; an array or an object is accepted, such as [${JSON.stringify(edge)}]`);
     const fitted = typeof edge === 'string' ? undefined : report(parseWith(MANIFEST_PARTS.edge, edge), at, findings);
-    // Whatever it waits for, it does run after the step.
+    // Even if the edge is wrong, the order of the two steps is known.
     return [key, fitted ?? { statuses: ['Succeeded'] }];
   });
   const fitted = { type, inputs, runAfter: Object.fromEntries(edges), ...rest };
@@ -167,7 +167,7 @@ function fitStep(given: unknown, path: JsonPath, findings: Findings): StepDefini
 const ownFieldsOfStep = MANIFEST_PARTS.step.omit({ runAfter: true, steps: true });
 
 /**
- * Leaves out what no gate reads. A name that begins like a field is taken for a misspelt one and refused; any other is
+ * Leaves out inputs that no gate reads. A name that begins like a field counts as misspelt and is refused; any other is
  * the author's own, but may have been meant to configure a gate.
  */
 function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unknown {
@@ -188,7 +188,7 @@ function knownInputs(inputs: unknown, path: JsonPath, problems: Problem[]): unkn
   return Object.fromEntries(known);
 }
 
-/** What of an object fits; a field that does not is left out. */
+/** The fields of an object that fit; others are left out. */
 function fitFields<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
   given: unknown,

@@ -10,18 +10,18 @@ export interface ManifestIssue {
   readonly file: string;
   /** JSON path such as `triggers.github.inputs.webhookSlug`, as spelled in the file; empty for the file itself. */
   readonly path: string;
-  /** Never holds a secret's value. */
+  /** Never contains the value of a secret. */
   readonly message: string;
-  /** Where the value is in the file, from 1; of an object or array its name. Absent where no text has the place. */
+  /** Position in the file, from 1; for an object or array, of its name. Absent if the text has no such place. */
   readonly line?: number;
   readonly column?: number;
-  /** A warning that weakens a gate: an error where manifests are read strictly. */
+  /** A warning that weakens a gate: an error if manifests are read strictly. */
   readonly weakensGate?: boolean;
-  /** A gate that the manifest asks for will not be there. */
+  /** A gate that the manifest configures would be missing. */
   readonly skipsGate?: boolean;
 }
 
-/** An issue of a file that is known from elsewhere. */
+/** An issue whose file is known from the context. */
 export type Problem = Omit<ManifestIssue, 'file'>;
 
 export function errorAt(path: JsonPath, message: string): Problem {
@@ -47,27 +47,27 @@ export function formatIssue(issue: ManifestIssue): string {
   return `${issue.severity} ${place}: ${issue.message}`;
 }
 
-/** The path and the places that it leads through; a key in quotes may have any number of dots. */
+/** The path and its prefixes; a key in quotes can contain any number of dots. */
 export function placesOn(path: string): string[] {
   const ends = [...path.matchAll(/\["[^"\\]*(?:\\.[^"\\]*)*"|[.[]/g)];
   return [...ends.map(({ index }) => path.slice(0, index)), path];
 }
 
-/** Whether the path is one of the places or leads into one. */
+/** Whether the path is one of the places or inside of one. */
 export function isWithin(path: string, places: ReadonlySet<string>): boolean {
   return placesOn(path).some((place) => places.has(place));
 }
 
-// No known name is longer, and the distance costs the product of both lengths.
+// No known name is longer, and computing the distance costs the product of both lengths.
 const MAX_CHARACTERS = 100;
-// A longer list is looked up in the documentation.
+// A longer list belongs in the documentation.
 const MAX_LISTED = 12;
-// Where there are more names than a person keeps in mind, each mistake would cost all of them.
+// With more names than people keep in mind, each mistake would cost a look at all of them.
 export const MAX_NAMES = 200;
 
 /**
- * Of the first known names the one that is written most like this one, whatever its case; undefined where none is close: at
- * most a third of the letters may differ, or the name would be a guess.
+ * The most similar of the first known names, in any case; undefined if none is close: at most a third of the letters
+ * may differ, or the name would be a guess.
  */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const written = name.slice(0, MAX_CHARACTERS).toLowerCase();
@@ -85,14 +85,14 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   return nearest;
 }
 
-/** Counts two letters that changed places as one mistake. */
+/** Counts two swapped letters as one mistake. */
 function distanceBetween(name: string, candidate: string): number {
   const distance = leven(name, candidate);
   const lettersOf = (text: string) => [...text].sort().join('');
   return distance === 2 && lettersOf(name) === lettersOf(candidate) ? 1 : distance;
 }
 
-/** What other tools write, in lower case. It stands for the first of the names that is known where it is written. */
+/** Names from other tools, in lower case. The hint is the first of the names that is known at that place. */
 const SAID_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   call: ['HttpRequest'],
   dependson: ['runAfter'],
@@ -110,13 +110,13 @@ const SAID_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   with: ['inputs'],
 };
 
-/** Fewer letters in common are an accident. */
+/** Fewer common letters are a coincidence. */
 const MIN_COMMON_LETTERS = 3;
 
-/** The first of the known names that begins like this one, for at least three fifths of its letters. */
+/** The known name with the longest common beginning, of at least three fifths of the letters. */
 function beginningAlike(written: string, known: readonly string[]): string | undefined {
   const names = known.map((name) => name.toLowerCase());
-  // What all known names begin with, such as SLUICE_, is no likeness.
+  // The beginning that all known names share, such as SLUICE_, does not count.
   const [first = '', ...others] = names;
   const shared = others.length === 0 ? 0 : Math.min(...others.map((other) => commonLetters(first, other)));
   if (!written.startsWith(first.slice(0, shared))) return undefined;
@@ -134,7 +134,7 @@ function commonLetters(a: string, b: string): number {
 
 const OTHER_NAME = /^is ("(?:[^"\\]|\\.)*"), which is not the id of a flow$/;
 
-/** Adds the ids of the flows that have the name, where a name is written in place of an id. */
+/** Adds the ids of flows with this name if a name was written instead of an id. */
 export function withIdsOfNames<Issue extends ManifestIssue>(
   issues: readonly Issue[],
   flows: readonly { readonly id?: string | undefined; readonly name: string }[],
@@ -148,11 +148,11 @@ export function withIdsOfNames<Issue extends ManifestIssue>(
   });
 }
 
-// More are not mended at once, and each costs a look at all known names.
+// Nobody corrects more at once, and each costs a look at all known names.
 const MAX_HINTS = 100;
 let hintsLeft = Number.POSITIVE_INFINITY;
 
-/** Of the names that are unknown to what it calls, the first alone are told what may be meant. */
+/** Runs `read` with hints for only the first unknown names. */
 export function withFewHints<Result>(read: () => Result): Result {
   hintsLeft = MAX_HINTS;
   try {
@@ -162,7 +162,7 @@ export function withFewHints<Result>(read: () => Result): Result {
   }
 }
 
-/** `; did you mean "webhookSlug"?`, or nothing where no name is close, means the same elsewhere, or begins alike. */
+/** `; did you mean "webhookSlug"?`, or empty if no name is close, means the same elsewhere, or begins alike. */
 export function didYouMean(name: string, known: readonly string[]): string {
   hintsLeft -= 1;
   if (hintsLeft < 0) return '';
@@ -173,18 +173,18 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return meant === undefined ? '' : `; did you mean "${meant}"?`;
 }
 
-/** A hint must not lead to less protection than what was meant. */
+/** A hint must not suggest less protection than was meant. */
 function isSafeToSuggest(value: string): boolean {
   return !ENFORCEMENT_MODES.some((mode) => mode === value && mode !== 'Enforce');
 }
 
-/** For a key that an object does not have; `elsewhere` says where it belongs. */
+/** Message for a key that an object does not have; `elsewhere` names the place where it belongs. */
 export function unknownKey(key: string, known: readonly string[], elsewhere?: string): string {
   const accepted = known.length <= MAX_LISTED && known.length > 0 ? `; known are ${known.join(', ')}` : '';
   return `is not known here${elsewhere ?? (didYouMean(key, known) || accepted)}`;
 }
 
-/** A schema error in words that name the kind of the value and what is accepted, but never the value. */
+/** A schema error that names the kind of the value and the accepted values, but never the value itself. */
 interface SchemaProblem {
   readonly path: JsonPath;
   readonly message: string;
@@ -194,14 +194,14 @@ interface SchemaProblem {
 
 type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly SchemaProblem[] };
 
-/** Parses with a schema and reports every problem; messages that the schema itself brings win. */
+/** Parses with a schema and reports every problem; the schema's own messages win. */
 export function parseWith<Output>(schema: z.ZodType<Output>, value: unknown): Parsed<Output> {
   const result = schema.safeParse(value, { error: describe });
   if (result.success) return { value: result.data };
   return { problems: result.error.issues.flatMap((issue) => flatten(issue, namesOf(schema))) };
 }
 
-/** The keys that an object of this schema may have; none where it is no object. */
+/** The keys of an object schema; empty for other schemas. */
 export const namesOf = (schema?: z.ZodType) => (schema instanceof z.ZodObject ? Object.keys(schema.shape) : []);
 
 const ACCEPTED: Readonly<Record<string, string>> = {
@@ -236,7 +236,7 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** Short forms that other tools take, and the object that says the same. */
+/** Short forms that other tools accept, and the objects with the same meaning. */
 const SHORT_FORMS: Readonly<Record<string, (given: unknown) => unknown>> = {
   runAfter: (given) => {
     const keys = [given].flat().filter((key): key is string => typeof key === 'string' && /^[\w-]{1,64}$/.test(key));
@@ -248,7 +248,7 @@ const SHORT_FORMS: Readonly<Record<string, (given: unknown) => unknown>> = {
   coalesce: (given) => (typeof given === 'string' ? { key: given } : undefined),
 };
 
-/** `; write "retry": {"maxAttempts":3}` for a value in place of an object that can be made of it; else nothing. */
+/** `; write "retry": {"maxAttempts":3}` for a value that can be converted to an object; otherwise empty. */
 export function writtenOut(field: PropertyKey | undefined, given: unknown): string {
   const meant = Object.hasOwn(SHORT_FORMS, field ?? '') ? SHORT_FORMS[String(field)]?.(given) : undefined;
   return meant === undefined ? '' : `; write "${String(field)}": ${JSON.stringify(meant)}`;
@@ -283,7 +283,7 @@ function isOfOtherKind(issue: z.core.$ZodIssue): boolean {
   return issue.path.length === 0 && issue.code === 'invalid_type';
 }
 
-/** `is null; an array is accepted` and `is null; a string is accepted` make `is null; an array or a string is accepted`. */
+/** `is null; an array is accepted` and `is null; a string is accepted`: `is null; an array or a string is accepted`. */
 function joinAlternatives(messages: readonly string[]): string | undefined {
   const [given] = messages[0]?.split('; ') ?? [];
   const accepted = messages.flatMap((message) => /; (.*) is accepted$/.exec(message)?.[1] ?? []);

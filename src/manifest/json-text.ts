@@ -7,17 +7,17 @@ const MAX_DEPTH = 100;
 const MAX_SYNTAX_ERRORS = 20;
 
 /**
- * A text as JSON. `value` is undefined if the text is not JSON. A key given twice and an integer beyond 2^53 are
+ * A parsed JSON text. `value` is undefined if the text is not JSON. A key given twice and an integer beyond 2^53 are
  * problems; `value` then holds what `JSON.parse` made of them.
  */
 interface JsonText {
   readonly value: unknown;
   readonly problems: readonly Problem[];
-  /** The same text, every place as it was, with spaces for all that is not strict JSON. */
+  /** The same text at the same positions, with spaces in place of everything that is not strict JSON. */
   readonly strict: string;
 }
 
-/** Reads JSON with comments and commas behind the last of several; a byte order mark in front is dropped. */
+/** Reads JSON with comments and trailing commas; drops a leading byte order mark. */
 export function readJson(text: string): JsonText {
   const content = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const { syntaxErrors, ambiguities, deepest, lenient } = inspect(content);
@@ -32,14 +32,14 @@ export function readJson(text: string): JsonText {
   try {
     return { value: JSON.parse(strict), problems: ambiguities, strict };
   } catch {
-    // The engine's own message quotes the text, and with it perhaps a secret.
+    // The engine's own message quotes the text, and perhaps a secret in it.
     return noJson('is not JSON');
   }
 }
 
 /**
- * The JSON of a file that a setting names, or a line for each mistake in it. None quotes the file: it may hold secrets. So may
- * the setting, if somebody took it for the file.
+ * The JSON of a file that a setting names, or one line for each mistake in it. None quotes the file, which may contain
+ * secrets, nor the setting, in case someone pasted the content there.
  */
 export function readJsonFile(
   name: string,
@@ -56,10 +56,10 @@ export function readJsonFile(
   return { lines: problems.map(({ path, message }) => `${path} ${message} in ${shown}`) };
 }
 
-/** Keys that an object of a JSON text has twice, of which the last counts. */
+/** Keys that an object of a JSON text has twice; the last one counts. */
 export const repeatedIn = (text: string): readonly Problem[] => inspect(text).repeated;
 
-/** What a text that is not JSON seems to hold, such as the first half of a file: good enough to name it, and for nothing else. */
+/** The apparent content of text that is not JSON, such as half a file: only good enough for naming it. */
 export function guessJson(text: string): unknown {
   try {
     return parse(text.startsWith('\uFEFF') ? text.slice(1) : text, [], LENIENT);
@@ -81,7 +81,7 @@ function inspect(text: string) {
   const ambiguities: Problem[] = [];
   const repeated: Problem[] = [];
   const keysOfOpenObjects: Set<string>[] = [];
-  /** Comments, and commas behind the last of several. */
+  /** Comments, and trailing commas. */
   const lenient: { readonly offset: number; readonly length: number }[] = [];
   let lastComma: number | undefined;
   let depth = 0;
@@ -147,7 +147,7 @@ function inspect(text: string) {
   return { syntaxErrors, ambiguities, repeated, deepest, lenient };
 }
 
-/** `CommaExpected` reads "comma expected". */
+/** Turns `CommaExpected` into "comma expected". */
 function syntaxMessage(code: ParseErrorCode): string {
   return printParseErrorCode(code)
     .replace(/(?<=[a-z])[A-Z]/g, ' $&')
@@ -164,8 +164,8 @@ interface TextPlace {
 }
 
 /**
- * Finds values of a text by their path as spelled there; where there is none, what is around it. The text is read when it
- * is first asked for: most have nothing to be found.
+ * Finds values of a text by their path as spelled there; if one is missing, finds the nearest value around it. Parses
+ * the text at the first call: most texts never need it.
  */
 export function placesIn(text: string): (path: string) => TextPlace | undefined {
   let places: ReadonlyMap<string, TextPlace> | undefined;
@@ -180,7 +180,7 @@ export function placesIn(text: string): (path: string) => TextPlace | undefined 
   };
 }
 
-/** Its nodes have the offsets of the text. */
+/** The nodes have the offsets of the text. */
 export const treeOf = (text: string): Node | undefined => parseTree(text, [], LENIENT);
 
 function allPlaces(text: string): ReadonlyMap<string, TextPlace> {

@@ -9,7 +9,7 @@ import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 type WithSecrets = Pick<Manifest, 'triggers' | 'steps'>;
 
-/** Secrets that are written out in a manifest, as written, by their places: a snapshot has a mask there. */
+/** Secrets in plain text, by their places in the manifest: a snapshot has a mask there. */
 export function literalsOf(
   { triggers, steps }: WithSecrets,
   secretInputs: (stepType: string) => readonly string[],
@@ -32,7 +32,7 @@ export function literalsOf(
   return found;
 }
 
-/** The manifest with those texts in the places of its masks. */
+/** The manifest with these texts in place of its masks. */
 export function withLiterals<Written extends object>(
   manifest: Written,
   literals: ReadonlyMap<string, string | null>,

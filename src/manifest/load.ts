@@ -25,7 +25,7 @@ export {
   type UnservedTrigger,
 } from './parse.ts';
 
-/** Far larger than any manifest that a person writes; a larger file was named by mistake. */
+/** Far larger than any handwritten manifest; a larger file was named by mistake. */
 export const MAX_MANIFEST_BYTES = 16_777_216;
 
 /** A file of the folder that cannot be deployed as it is. */
@@ -33,23 +33,23 @@ export interface UnreadableManifest extends NamedManifest {
   readonly file: string;
   /** For an operator. */
   readonly why: string;
-  /** The flow as far as it could be read: its secrets as written may be those that a stored revision needs. */
+  /** The readable part of the flow: a stored revision may need the secrets that it contains in plain text. */
   readonly draft: LoadedFlow | undefined;
 }
 
-/** What a folder of manifests holds. */
+/** The content of a manifest folder. */
 export interface ManifestFolder {
-  /** Of each file that has no error, whatever the others have. */
+  /** The flow of each file without errors, whatever is wrong in the others. */
   readonly flows: readonly LoadedFlow[];
   /** The other files. */
   readonly unreadable: readonly UnreadableManifest[];
   /** Of all files. */
   readonly issues: readonly ManifestIssue[];
-  /** The folder itself could be read. */
+  /** Whether the folder itself could be read. */
   readonly isThere: boolean;
 }
 
-/** Reads every `*.json` directly in the folder but `*.schema.json` and `*.test.json`, by name. */
+/** Reads every `*.json` directly in the folder except `*.schema.json` and `*.test.json`, sorted by name. */
 export async function loadManifests(folder: string, rules: ManifestRules): Promise<ManifestFolder> {
   const files = await listFiles(folder);
   if ('error' in files) return { flows: [], unreadable: [], issues: [files.error], isThere: false };
@@ -94,7 +94,7 @@ function whyUnreadable(errors: readonly ManifestIssue[]): string {
   return more.length === 0 ? text : `${text} (and ${more.length} more)`;
 }
 
-/** Reads manifests that come together in one JSON array; in an issue the file of each is its place, such as `[0]`. */
+/** Reads the manifests of one JSON array; in an issue, the file of each is its place, such as `[0]`. */
 export async function parseManifests(
   text: string,
   nameOf: (id: string) => string,
@@ -138,7 +138,7 @@ function fitTogether(
   };
 }
 
-/** Manifests by name, and a warning for what has the name of one and is not a file, or the name of a test and looks like one. */
+/** Manifests by name; warns about names of manifests that are not files, and manifests that are named like tests. */
 export async function listFiles(
   folder: string,
 ): Promise<{ names: string[]; skipped: ManifestIssue[] } | { error: ManifestIssue }> {
@@ -162,14 +162,14 @@ export async function listFiles(
 const isTest = (file: string) => file.endsWith('.test.json');
 
 async function skippedFile(file: string): Promise<ManifestIssue | undefined> {
-  // What cannot even be looked at is told when it is read.
+  // If `stat` fails, reading the file reports why.
   const stats = await stat(file).catch(() => undefined);
   const kind = stats === undefined ? undefined : otherKindOf(stats);
   const why = kind === undefined ? await whyNoTest(file) : `is ${kind}, not a file; it is skipped`;
   return why === undefined ? undefined : { severity: 'warning', file, path: '', message: why };
 }
 
-/** What has the id of a flow is a manifest, which nobody would miss until its deliveries are refused. */
+/** A file with a flow id is a manifest, and nobody would miss it until its deliveries are refused. */
 async function whyNoTest(file: string): Promise<string | undefined> {
   if (!isTest(file)) return undefined;
   const text = (await readRegularFile(file, MAX_MANIFEST_BYTES).catch(() => '')).toString();
@@ -183,7 +183,7 @@ function unreadable(file: string, error: unknown): ManifestIssue {
   return { severity: 'error', file, path: '', message: `cannot be read: ${String(error.code)}` };
 }
 
-/** A value that only one flow or trigger may have, and its place. */
+/** A value that only one flow or trigger can have, and its place. */
 interface UniqueValue {
   readonly value: string;
   readonly file: string;
@@ -221,7 +221,7 @@ function sharedSlugs(
   });
 }
 
-/** A message for each value that another one is too: none where the two may have it together. */
+/** A message for each value that occurs twice, unless both can have it. */
 function clashesOf<Value extends UniqueValue>(
   values: readonly Value[],
   messageOf: (other: Value, own: Value) => string | undefined,
@@ -238,14 +238,14 @@ function clashesOf<Value extends UniqueValue>(
   });
 }
 
-/** Flows of a folder may only name flows of the folder: a new database has no others. None may run itself, directly or not. */
+/** Flows of a folder name only its own flows, as a new database has no others; none runs itself, even indirectly. */
 async function flowsNamedWrongly(
   manifests: readonly ReadManifest[],
   { isWhole }: { readonly isWhole: boolean },
 ): Promise<ManifestIssue[]> {
   const flows = new Map(manifests.map(({ flow }) => [flow?.manifest.id, flow]));
   const ids = new Set(manifests.map(({ named }) => named.flowId));
-  // A file that does not say which flow it has may have any: whether that one is deployed, the deploy asks.
+  // A file without a readable id may be any flow; whether the named flow is deployed is checked by the deploy.
   const isMissing = (flowId: string) => isWhole && !ids.has(flowId);
   const known = new Map<string, readonly string[]>();
   const subFlows = (flowId: string) => {

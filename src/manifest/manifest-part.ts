@@ -3,8 +3,8 @@ import type { Finding } from '../model/finding.ts';
 import type { RunnableManifest } from '../model/manifest.ts';
 
 /**
- * The fields that a feature adds to a manifest, besides triggers and steps. Without the feature, a manifest with one of them is
- * refused. `features/manifest.ts` lists the parts.
+ * The fields that a feature adds to a manifest, besides triggers and steps. Without the feature, a manifest with one of
+ * them is refused. `features/manifest.ts` lists the parts.
  */
 export interface ManifestPart {
   readonly name: string;
@@ -15,9 +15,9 @@ export interface ManifestPart {
 
 export interface ManifestField<Value> {
   readonly schema: z.ZodType<Value>;
-  /** What another value does to runs. */
+  /** The effect of a changed value on runs. */
   changed(before: Value, after: Value): FieldChange;
 }
 
-/** It is safe unless it says something else. */
+/** `safe` unless it names another class. */
 export type FieldChange = Pick<Finding, 'rule' | 'message' | 'consequence'> & Partial<Pick<Finding, 'class'>>;

@@ -6,11 +6,11 @@ import { type Search, searchFor } from './spellings.ts';
 /** Shown in place of a secret's value. */
 export const MASK = '***';
 
-/** Names of headers, parameters and fields that hold a credential. */
+/** Names of headers, parameters and fields that contain a credential. */
 export const CREDENTIAL_NAME =
   /auth(?!or\b)|cookie|token|secret|passw|passphrase|pwd|credential|jwt|assertion|session|bearer|signature|(api|access|private|subscription|webhook)[-_]?key|^(sig|key|pin|otp|pass)$/i;
 
-/** The pieces of a query as written; a piece without a name is a value alone. */
+/** The undecoded pieces of a query; a piece without a name is only a value. */
 export function queryOf(search: string): { readonly name: string | undefined; readonly value: string }[] {
   return search
     .replace(/^\?/, '')
@@ -21,7 +21,7 @@ export function queryOf(search: string): { readonly name: string | undefined; re
     });
 }
 
-/** The password of a URL, and those values of its query that are credentials by their names; decoded. */
+/** The password of a URL, and the values of its query whose names suggest credentials; decoded. */
 export function credentialsOf(url: string): string[] {
   if (!URL.canParse(url)) return [];
   const { password, search } = new URL(url);
@@ -33,14 +33,14 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // As it is: what cannot be decoded is echoed as it came.
+    // A malformed text is echoed unchanged, so it is masked unchanged.
     return text;
   }
 }
 
 /**
- * An absolute URL as it may be stored and shown: user information, the values of the query and the fragment masked. One
- * that is masked already stays as it is.
+ * An absolute URL in a form that can be stored and shown: user information, query values and the fragment are masked. A
+ * URL that is already masked stays unchanged.
  */
 export function maskUrl(url: string): string {
   const [, origin = '', path = '', search, fragment] =
@@ -49,7 +49,7 @@ export function maskUrl(url: string): string {
   return `${origin.replace(/\/\/.*@/s, `//${MASK}@`)}${path}${query}${fragment === undefined ? '' : `#${MASK}`}`;
 }
 
-/** Names stay, values are masked; `keeps` says of a name whether its value stays too. */
+/** Keeps names and masks values; `keeps` decides by name whether a value stays too. */
 export function maskQuery(query: string, keeps: (name: string) => boolean = () => false): string {
   if (query === '') return '';
   const pieces = queryOf(query).map(({ name, value }) => {
@@ -59,7 +59,7 @@ export function maskQuery(query: string, keeps: (name: string) => boolean = () =
   return pieces.join('&');
 }
 
-/** Whether a text that was stored holds a mask in the place of a secret. */
+/** Whether a stored text contains a mask in place of a secret. */
 export function isMasked(text: string): boolean {
   return text === MASK || maskedPlaces.some((place) => place.test(text));
 }
@@ -69,22 +69,22 @@ const maskedPlaces = [/^[a-z]+:\/\/\*\*\*@/i, /^[a-z]+:.*[?&](?:[^=&#]*=)?\*\*\*
 /** Masks the secrets that it was made for, in strings and keys. */
 type Masker = (value: Json) => Json;
 
-// A shorter value would blot out half of every text, and guards nothing.
+// A shorter value would blot out half of every text, and protects nothing.
 const MIN_SECRET_LENGTH = 4;
 const MIN_PART_LENGTH = 8;
 const MIN_WORD_LENGTH = 16;
-// As many sets of secrets as a large installation has steps that hold any.
+// As many sets of secrets as a large installation has steps with secrets.
 const KEPT_MASKERS = 500;
 const maskers = new LRUCache<string, Masker>({ max: KEPT_MASKERS });
 
 const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
 
 /**
- * Compiles the secrets of a step. Masked are each secret and its parts (the credential of `Bearer abc`, the pairs of a
+ * Compiles the secrets of a step. Masks each secret and its parts (the credential of `Bearer abc`, the pairs of a
  * cookie, user and password of Basic, path, segments and query values of a URL), as plain text, percent-encoded or
  * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex. A secret, and a query value
- * whose name says that it is one, needs 4 characters; any other part 8, or 16 where it looks like a plain word. The time
- * it takes is linear in the text, see `searchFor`.
+ * whose name suggests one, needs 4 characters; any other part 8, or 16 if it looks like a plain word. Takes time linear
+ * in the text, see `searchFor`.
  */
 export function maskerOf(secrets: readonly string[]): Masker {
   if (secrets.length === 0) return asItIs;
@@ -106,7 +106,7 @@ function compile(secrets: readonly string[]): Masker {
   return (value) => mapStrings(value, mask, mask);
 }
 
-/** Occurrences that overlap are masked as one, so that no rest of either stays. */
+/** Masks overlapping occurrences as one, so that no part of either stays. */
 function maskText(text: string, search: Search): string {
   let masked = '';
   let end = 0;
@@ -117,7 +117,7 @@ function maskText(text: string, search: Search): string {
   return end === 0 ? text : masked + text.slice(end);
 }
 
-/** The secret and those of its parts that are worth guarding. */
+/** The secret and the parts of it that need protection. */
 function textsOf(secret: string): string[] {
   const [, credential = ''] = /^[A-Za-z][\w-]* +(\S+)$/.exec(secret) ?? [];
   const url = /^https?:/i.test(secret) && URL.canParse(secret) ? new URL(secret) : undefined;
@@ -125,7 +125,7 @@ function textsOf(secret: string): string[] {
   const whole = [secret, ...written, credential, ...basicOf(secret), ...credentialsOf(secret)];
   const values =
     url === undefined ? [] : [url.search.slice(1), ...queryOf(url.search).map(({ value }) => decoded(value))];
-  // Only what does not look like a word: a flow reads the answers that are masked, and `customers` has to stay.
+  // Only parts that do not look like a word: a flow reads the masked answers, and `customers` must stay.
   const parts = (url === undefined ? pairsOf(secret) : pathPartsOf(url)).filter(
     (part) => !PLAIN_WORD.test(part) || part.length >= MIN_WORD_LENGTH,
   );
@@ -142,7 +142,7 @@ function basicOf(secret: string): string[] {
   return pair.includes(':') ? [pair, pair.slice(pair.indexOf(':') + 1)] : [];
 }
 
-/** The path and its segments, and not the host, which errors name. */
+/** The path and its segments; not the host, which errors name. */
 function pathPartsOf({ pathname, username }: URL): string[] {
   return [pathname.slice(1), ...pathname.split('/'), username].map(decoded);
 }
@@ -152,7 +152,7 @@ function pairsOf(secret: string): string[] {
   const [, parameters = ''] = /^(?:[A-Za-z][\w-]* +)?(.*)$/s.exec(secret) ?? [];
   return parameters.split(/[;,&]\s*/).flatMap((pair) => {
     const at = pair.indexOf('=');
-    // What ends in "=" is base64, and no pair.
+    // Text that ends in "=" is base64, not a pair.
     return at < 1 || /^=*$/.test(pair.slice(at)) ? [] : [pair.slice(at + 1).replace(/^"(.*)"$/, '$1')];
   });
 }

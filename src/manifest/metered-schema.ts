@@ -5,15 +5,15 @@ import type { Json, JsonObject } from '../model/json.ts';
 import { isJsonArray, isJsonObject } from '../model/json.ts';
 
 /**
- * What a check of a body by a schema costs, counted while it runs: whoever writes the body must not hold up the process,
- * and a count gives the same verdict on a busy machine. A step is some 40 ns, as in expressions.
+ * Counts the cost of checking a body with a schema while the check runs: the author of a body must not be able to hold
+ * up the process, and a count gives the same verdict on a busy machine. A step takes some 40 ns, as in expressions.
  */
 export class SchemaMeter {
   #budget = new Budget(Number.POSITIVE_INFINITY);
-  /** Of all patterns of the schema. */
+  /** The states of all patterns of the schema. */
   #states = 0;
 
-  /** For the next check, and only for it. */
+  /** Sets the budget of the next check only. */
   start(steps: number): void {
     this.#budget = new Budget(steps);
   }
@@ -21,8 +21,8 @@ export class SchemaMeter {
   readonly charge = (steps: number): void => this.#budget.charge(steps);
 
   /**
-   * Prepares an Ajv for schemas of `metered`: looks at what they charge for, finds equal items and allowed values by their
-   * text instead of comparing each with each, and reads no long text as a URL without being paid for how its pattern
+   * Prepares an Ajv for schemas of `metered`: charges for values, finds equal items and allowed values by their text
+   * instead of comparing each pair, and charges for reading long text as a URL, because the pattern for that
    * backtracks.
    */
   equip(ajv: Ajv): void {
@@ -64,7 +64,7 @@ export class SchemaMeter {
     }
   }
 
-  /** A pattern in linear time: a sender chooses the text, and V8's own engine backtracks. */
+  /** Matches a pattern in linear time: the sender chooses the text, and V8's own engine backtracks. */
   readonly pattern = Object.assign(
     (pattern: string) => {
       const program = RE2JS.compile(pattern);
@@ -74,12 +74,13 @@ export class SchemaMeter {
       if (this.#states > MAX_STATES) throw new Error(`its patterns have more than ${MAX_STATES} states together`);
       return {
         test: (text: string) => {
-          // Where a character leads to one state, that is all; else the program may be in as many as it has, or as it has read.
+          // If each character leads to one state, one; otherwise as many as the program has, or as characters were
+          // read.
           const perCharacter = isOnePass ? 1 : Math.max(1, Math.min(states, text.length));
           this.charge(1 + (text.length * perCharacter) / STATES_PER_STEP);
           return program.test(text);
         },
-        // By its text the library tells patterns apart.
+        // The library distinguishes patterns by their text.
         toString: () => pattern,
       };
     },
@@ -93,12 +94,12 @@ const MAX_STATES = 100_000;
 const URL_CHARACTERS_PER_STEP = 32;
 const CHARACTERS_PER_STEP = 32;
 const STATES_PER_STEP = 4;
-/** An object of more is a hash table to the engine: to sort its keys and look each up takes 1.5 µs a key and more. */
+/** V8 stores a larger object as a hash table: sorting its keys and looking each up takes 1.5 µs a key and more. */
 const MANY_KEYS = 1_000;
-/** Less than that: a body pays for all of its keys once by its length, see `STEPS_PER_BYTE`. */
+/** Less than that: a body pays once for all of its keys by its length, see `STEPS_PER_BYTE`. */
 const STEPS_PER_SORTED_KEY = 20;
 
-/** Where a keyword has schemas. Ajv refuses keywords that it does not know, so that there are no others. */
+/** Keywords that contain schemas. The list is complete, because Ajv refuses unknown keywords. */
 const SCHEMAS_IN: Readonly<Record<string, 'schema' | 'schemas by name'>> = {
   additionalItems: 'schema',
   additionalProperties: 'schema',
@@ -124,7 +125,7 @@ const SCHEMAS_IN: Readonly<Record<string, 'schema' | 'schemas by name'>> = {
   properties: 'schemas by name',
 };
 
-/** Keywords whose work is small, whatever the value, or which charge for it themselves. */
+/** Keywords that cost little for any value, or that charge for it themselves. */
 const CHEAP: ReadonlySet<string> = new Set([
   ...[
     'type',
@@ -142,15 +143,15 @@ const CHEAP: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The schema, each of whose schemas charges for the value that it is asked about, before it looks inside. One that does not
- * look inside is paid for by the one around it: Ajv nests its code by properties, and the call stack bears some thousands.
+ * The schema, in which each inner schema charges for its value before looking inside. A schema that does not look
+ * inside is charged by its parent: Ajv nests its code by properties, and the call stack holds only some thousands.
  */
 export function metered(schema: JsonObject): JsonObject {
   if (Object.keys(schema).every((keyword) => CHEAP.has(keyword))) return schema;
   return { ...withSchemas(schema, metered), [CHARGE]: true };
 }
 
-/** How many schemas it consists of, and names that depend on others. */
+/** The number of schemas inside, and of names that depend on others. */
 export function sizeOfSchema(schema: JsonObject): number {
   let size = 1 + Object.keys(schema.dependentRequired ?? {}).length + Object.keys(schema.dependencies ?? {}).length;
   withSchemas(schema, (inner) => {
@@ -160,7 +161,7 @@ export function sizeOfSchema(schema: JsonObject): number {
   return size;
 }
 
-/** Keywords that judge nothing. `default` and `examples` are not among them: a reference may lead into them. */
+/** Keywords that accept everything. Without `default` and `examples`: a reference can lead into them. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
   '$comment',
   'title',
@@ -170,7 +171,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   'writeOnly',
 ]);
 
-/** One text for schemas that differ in their annotations and the order of their keys alone. */
+/** The same text for schemas that only differ in annotations and the order of their keys. */
 export function textOfMeaning(schema: JsonObject): string {
   return textOf(withoutAnnotations(schema), () => {});
 }
@@ -180,7 +181,7 @@ function withoutAnnotations(schema: JsonObject): JsonObject {
   return withSchemas(Object.fromEntries(judging), withoutAnnotations);
 }
 
-/** The schema with the schemas in it changed; what is no schema, such as an allowed value, stays as it is. */
+/** The schema with its inner schemas changed; everything else, such as an allowed value, stays the same. */
 function withSchemas(schema: JsonObject, change: (inner: JsonObject) => JsonObject): JsonObject {
   const changed = (value: Json): Json => {
     if (isJsonArray(value)) return value.map(changed);
@@ -195,7 +196,7 @@ function withSchemas(schema: JsonObject, change: (inner: JsonObject) => JsonObje
   return Object.fromEntries(entries);
 }
 
-/** What looking at all of a value costs, but for what its parts are charged for themselves. */
+/** The cost of looking at a whole value, without the parts that are charged separately. */
 function sizeOf(value: Json): number {
   if (typeof value === 'string') return value.length / CHARACTERS_PER_STEP;
   if (typeof value !== 'object' || value === null) return 0;
@@ -208,7 +209,7 @@ function areDistinct(items: readonly Json[], charge: (steps: number) => void): b
   return seen.size === items.length;
 }
 
-/** One text for equal values, whatever the order of their keys. */
+/** The same text for equal values, whatever the order of their keys. */
 function textOf(value: Json, charge: (steps: number) => void): string {
   charge(1 + sizeOf(value));
   if (isJsonArray(value)) return `[${value.map((item) => textOf(item, charge)).join()}]`;

@@ -4,12 +4,12 @@ import { TRIGGER_OBJECTS, WEBHOOK_FIELDS } from './webhook-fields.ts';
 
 interface Level {
   readonly names: readonly string[];
-  /** What it belongs to: a trigger, a step or the manifest itself. */
+  /** The owner of the fields: a trigger, a step or the manifest itself. */
   readonly of: 'triggers' | 'steps' | undefined;
   readonly below: JsonPath;
-  /** Told where the place is the same, of a trigger or step of another type. */
+  /** Named in the hint if the place is right, but in a trigger or step of another type. */
   readonly type?: string;
-  /** Its names are words of many things, and so no hint to who writes a step. */
+  /** Its names are common words, so the authors of steps get no hints about them. */
   readonly isOfTriggers?: true;
 }
 
@@ -26,7 +26,7 @@ const LEVELS: readonly Level[] = [
   { names: STRUCTURAL_KEYS.manifest, of: undefined, below: [] },
 ];
 
-/** `; its place is triggers.orders.searchKeys` for a field of a manifest that is written elsewhere; its path ends with its name. */
+/** `; its place is triggers.orders.searchKeys` for a manifest field in the wrong place; `path` ends with its name. */
 export function placeElsewhere(path: JsonPath, inputsOfStep: readonly string[] = []): string | undefined {
   const written = String(path.at(-1)).toLowerCase();
   const owner = ownerOf(path);
@@ -45,12 +45,12 @@ export function placeElsewhere(path: JsonPath, inputsOfStep: readonly string[] =
 
 function textOf(place: JsonPath, path: JsonPath, { type }: Level): string | undefined {
   const isSame = formatPath(place).toLowerCase() === formatPath(path).toLowerCase();
-  // Another spelling of what is known right here is for the spelling hint.
+  // Misspelt names that are known right here get a spelling hint instead.
   if (isSame) return place.at(-1) === path.at(-1) ? type : undefined;
   return place.length === 1 ? 'the top of the manifest' : formatPath(place);
 }
 
-/** The path of the trigger or the innermost step around a place; empty where it is in neither. */
+/** The path of the trigger or innermost step around a place; empty if there is none. */
 function ownerOf(path: JsonPath): JsonPath {
   const isAt = (index: number, key: string) => String(path[index]).toLowerCase() === key && path.length > index + 2;
   if (isAt(0, 'triggers')) return ['triggers', ...path.slice(1, 2)];

@@ -4,7 +4,7 @@ import { errorAt, type Problem } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import { secretHeader } from './search-keys.ts';
 
-/** What is wrong with the order in which the runs of a flow run. */
+/** Checks the fields that order the runs of a flow. */
 export function checkOrder({
   serialize,
   serializeOnFailure,

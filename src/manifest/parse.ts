@@ -21,30 +21,30 @@ import { varsRead } from './vars.ts';
 import { WEBHOOK_FIELDS, WEBHOOK_ROWS } from './webhook-fields.ts';
 import { checkGates, resolveTrigger, type WebhookInputs, type WebhookTrigger } from './webhook-inputs.ts';
 
-/** A manifest that may be deployed. */
+/** A manifest that can be deployed. */
 export interface LoadedFlow {
   readonly file: string;
-  /** Secrets as written: never stored, shown or logged. */
+  /** Contains secrets in plain text: never stored, shown or logged. */
   readonly manifest: Manifest;
   /** References kept, literal secrets masked. */
   readonly snapshot: ManifestSnapshot;
-  /** Files that it names and that are no secrets, as they were read: by reference. */
+  /** Contents of named files that are not secret, by reference, from the time of loading. */
   readonly files: Readonly<Record<string, string>>;
   /** Hex SHA-256 of the snapshot and the files. */
   readonly hash: string;
   readonly source: ManifestSource;
-  /** Places of secrets that were written out and that a stored revision has lost; absent where there are none. */
+  /** Places of plain-text secrets that a stored revision has lost; absent if there are none. */
   readonly lost?: readonly string[];
   /** In manifest order, keys resolved. */
   readonly webhooks: readonly WebhookTrigger[];
-  /** Webhook triggers of a stored revision that can judge nothing here: their publishers have to send again. */
+  /** Webhook triggers of a stored revision that cannot verify here; their publishers must send again. */
   readonly unserved?: readonly UnservedTrigger[] | undefined;
   /**
-   * Why a stored revision cannot work here: a reference that it needs cannot be read. Then none of its webhook triggers is
-   * served and no run of it is started by hand or by a schedule.
+   * Why a stored revision cannot work here: a reference that it needs cannot be read. Then none of its webhook triggers
+   * is served, and neither a person nor a schedule can start its runs.
    */
   readonly unreadable?: string | undefined;
-  /** The manifest gives no name: that of its file is the flow's. */
+  /** The manifest has no name, so the flow is named after the file. */
   readonly isNamedByFile?: true;
 }
 
@@ -60,22 +60,22 @@ type StepRules = Parameters<typeof checkGraph>[1];
 export interface ManifestRules extends StepRules {
   /** Warnings that weaken a gate are errors. */
   readonly strict: boolean;
-  /** Secrets that are written out are stored, sealed. */
+  /** Whether plain-text secrets are stored, sealed. */
   readonly sealsSecrets?: boolean | undefined;
-  /** Values by environment, which expressions read; none where not given. */
+  /** Variables by environment, for expressions; none if not given. */
   readonly vars?: Vars | undefined;
-  /** Where the manifests come from: the folder, where not given. */
+  /** The origin of the manifests; defaults to the folder. */
   readonly source?: ManifestSource | undefined;
-  /** What rooms that this one does not know have to say, in canonical paths. */
+  /** Checks from rooms that this one does not know, with canonical paths. */
   readonly checks: readonly ManifestCheck[];
-  /** Why two triggers cannot have one slug together; undefined where they can. No two may where it is absent. */
+  /** Why two triggers cannot share a slug; undefined if they can. If absent, no two can. */
   readonly whyApart?: ((one: WebhookTrigger, other: WebhookTrigger) => string | undefined) | undefined;
 }
 
-/** Checks what of a flow could be read; steps and triggers with errors of their own may be missing. */
+/** Checks the readable part of a flow; steps and triggers with errors may be missing. */
 type ManifestCheck = (flow: LoadedFlow) => readonly Omit<ManifestIssue, 'file'>[];
 
-/** Reads one manifest. All its issues are reported; there is a flow where none of them is an error. */
+/** Reads one manifest and reports all its issues; yields a flow if none of them is an error. */
 export function parseManifest(
   text: string,
   file: string,
@@ -85,23 +85,23 @@ export function parseManifest(
   return { flow: isFit ? flow : undefined, issues };
 }
 
-/** A manifest as far as it could be read. */
+/** The readable part of a manifest. */
 export interface ReadManifest {
-  /** Undefined where nothing could be read, its id empty where that does not fit; not to be deployed unless it is fit. */
+  /** Undefined if nothing could be read; its id is empty if that does not fit. Only deployable if `isFit`. */
   readonly flow: LoadedFlow | undefined;
   readonly isFit: boolean;
   readonly issues: ManifestIssue[];
   /** Turns a canonical path into the path as spelled in the file. */
   readonly spell: (path: string) => string;
-  /** Adds the line and the column of its path, as spelled in the file, to an issue. */
+  /** Adds the line and column of its path, as spelled in the file, to an issue. */
   readonly place: (issue: ManifestIssue) => ManifestIssue;
-  /** What the file says it is, whatever is wrong with it. */
+  /** What the file claims to be, whatever is wrong with it. */
   readonly named: NamedManifest;
 }
 
-/** What a manifest calls itself, taken from anything that looks like one; nothing is served by it. */
+/** Names from anything that looks like a manifest; nothing is served by it. */
 export interface NamedManifest {
-  /** Undefined where none can be read. */
+  /** Undefined if no id can be read. */
   readonly flowId: string | undefined;
   readonly name: string;
   readonly webhooks: readonly { readonly triggerKey: string; readonly slug: string | undefined }[];
@@ -207,7 +207,7 @@ function loadDraft(
   return { flow, problems: problems.filter(isNew) };
 }
 
-/** After a deploy a run in flight reads its own revision from the store, where secrets that are written out are only sealed. */
+/** After a deploy, a run in flight reads its own revision from the store, where plain-text secrets are only sealed. */
 function lostWithPinnedInputs(steps: Graph, secretInputs: Parameters<typeof graphSecrets>[1]): Problem[] {
   return graphSecrets(steps, secretInputs)
     .filter(({ text }) => !isReference(text))
@@ -236,7 +236,7 @@ function hashOf(snapshot: ManifestSnapshot, files: Readonly<Record<string, strin
   return hash.digest('hex');
 }
 
-/** What a process can plan, show and compare in a moment. Whoever has more of one kind has a loop. */
+/** Up to this, a process can plan, show and compare at once. Authors with more similar steps should use a loop. */
 const MAX_STEPS = 10_000;
 
 function errorPaths(problems: readonly Problem[]): Set<string> {
@@ -247,8 +247,8 @@ function errorPaths(problems: readonly Problem[]): Set<string> {
 const MAX_ROUNDS = 50;
 
 /**
- * What is to be said about fields of triggers together. What follows from a field that is refused already is not: a field
- * counts as broken from its first error on, and the others are judged again without it, until nothing new is found.
+ * Problems of trigger fields in combination, without consequences of a field that is already refused: a field counts as
+ * broken from its first error on, and the others are checked again without it, until nothing new is found.
  */
 function opinionsOn(
   flow: LoadedFlow,
@@ -265,8 +265,8 @@ function opinionsOn(
 }
 
 /**
- * What holds whatever the broken fields would say: with as few of them filled as can be judged, and with as many. What
- * follows from the lack of a field, or from what it was filled with, is said in one of the two cases alone.
+ * Opinions that hold whatever the broken fields should say: of two checks, with as few of them filled as possible and
+ * with as many. A consequence of a missing field, or of its filling, appears in only one of the two.
  */
 function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: ManifestRules): Problem[] {
   const fields = brokenFields(flow, broken);
@@ -278,7 +278,7 @@ function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: M
     const errors = new Set([...errorPaths(all)].flatMap(placesOn));
     return {
       opinions: all.filter(({ path }) => !isWithin(path, broken)),
-      // Broken fields that were refused even so: what is said about other fields may follow from them.
+      // Broken fields that still caused an error: opinions on other fields may be a consequence.
       refused: fields.filter((field) => errors.has(field)),
     };
   };
@@ -299,7 +299,7 @@ function opinionsWithout(broken: ReadonlySet<string>, flow: LoadedFlow, rules: M
   return least.opinions.filter(({ path, message }) => said.has(`${path}\n${message}`));
 }
 
-/** Paths of the fields of triggers that are broken, or have something broken in them. */
+/** Paths of trigger fields that are broken, or contain something broken. */
 function brokenFields({ webhooks }: LoadedFlow, broken: ReadonlySet<string>): string[] {
   const places = new Set([...broken].flatMap(placesOn));
   const keys = webhooks.map(({ triggerKey }) => triggerKey);
@@ -309,7 +309,7 @@ function brokenFields({ webhooks }: LoadedFlow, broken: ReadonlySet<string>): st
   return paths.filter((path) => places.has(path));
 }
 
-/** Replaces fields that do not fit while the others are judged: values that any gate can work with. */
+/** Replacements for fields that do not fit while the others are checked: values that any gate can work with. */
 const PLAIN_INPUTS = Object.entries(WEBHOOK_ROWS).flatMap(([field, { plain }]) =>
   plain === undefined ? [] : [[field, plain] as const],
 );

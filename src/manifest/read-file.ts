@@ -9,12 +9,12 @@ export class NotAFileError extends Error {
   }
 }
 
-// A file that becomes a pipe between the look and the opening must not block the opening until something is written to it.
+// If the file becomes a pipe after the check, opening it must not block until a writer comes.
 const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 /**
- * Reads a regular file. Nothing else is even opened: a pipe or a terminal would be waited for without an end, and opening
- * a device may act on it. Throws `NotAFileError`, or what the system says.
+ * Reads a regular file. Nothing else is even opened: reading a pipe or a terminal could wait for ever, and opening a
+ * device can have effects. Throws `NotAFileError`, or the system's error.
  */
 export async function readRegularFile(path: string, maxBytes: number): Promise<Buffer> {
   refuseOthers(await stat(path), maxBytes);
@@ -27,7 +27,7 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<B
   }
 }
 
-/** The same for what must be there at once. */
+/** Synchronous `readRegularFile`. */
 export function readRegularFileSync(path: string, maxBytes: number): Buffer {
   refuseOthers(statSync(path), maxBytes);
   const descriptor = openSync(path, READ);
@@ -39,7 +39,7 @@ export function readRegularFileSync(path: string, maxBytes: number): Buffer {
   }
 }
 
-/** What a path leads to, in words; undefined for a regular file. */
+/** The kind of a path's target, in words; undefined for a regular file. */
 export function otherKindOf(stats: Stats): string | undefined {
   if (stats.isFile()) return undefined;
   if (stats.isDirectory()) return 'a folder';

@@ -26,7 +26,7 @@ export function secretReader(options: {
   };
 }
 
-/** A reference read, a literal as it is. */
+/** The value of a reference, or a literal unchanged. */
 export function resolveSecret(text: string, readSecret: SecretReader): { value: string } | UnreadSecret {
   return isReference(text) ? readSecret(text) : { value: text };
 }
@@ -35,7 +35,7 @@ export function isReference(text: string): boolean {
   return /^(env|file):/i.test(text);
 }
 
-/** The kind is undefined, and the place empty, for what is not a reference. */
+/** For text that is not a reference, the kind is undefined and the place empty. */
 function parseReference(reference: string): { kind: 'env' | 'file' | undefined; place: string } {
   const [, kind, place = ''] = /^(env|file):(.*)$/is.exec(reference) ?? [];
   if (kind === undefined) return { kind: undefined, place };
@@ -52,7 +52,7 @@ function readFile(path: string, baseFolder: string) {
   const file = resolve(baseFolder, path);
   try {
     const bytes = readRegularFileSync(file, MAX_FILE_BYTES);
-    // A key that is not text would be read as something else; it has to be encoded.
+    // A key that is not text would be decoded wrongly, so it must be encoded.
     const value = new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '');
     return value === '' ? { error: `the file ${path} is empty` } : { value };
   } catch (error) {
@@ -61,25 +61,22 @@ function readFile(path: string, baseFolder: string) {
   }
 }
 
-/** Which secrets of the process a manifest may reference that did not come from the folder of manifests. */
+/** The secrets of the process that manifests from outside the folder can reference. */
 interface SecretAllowance {
-  /**
-   * Reads allowed references only. Others are refused before they are read, with the same message whether they exist or
-   * not.
-   */
+  /** Reads only allowed references. Refuses others without reading, with the same message whether they exist or not. */
   readonly readSecret: SecretReader;
-  /** By default, what the manifests of the folder reference is allowed: the references given take the former ones' place. */
+  /** By default, allows the references of the folder's manifests; these replace the previous ones. */
   useFolder(references: readonly string[]): void;
 }
 
-/** Names that say themselves what they are for. */
+/** Names that show their purpose. */
 const DEFAULT_NAMES = ['SECRET_*'];
 
 export function secretAllowance(options: {
   /** The operator's list: `env:` names with `*` and `?`, and `file:` folders or files; undefined for the default. */
   readonly entries: readonly string[] | undefined;
   readonly readSecret: SecretReader;
-  /** Relative paths start here, those of the list as those of references. */
+  /** Relative paths start here, both in the list and in references. */
   readonly baseFolder: string;
 }): SecretAllowance {
   const { entries = DEFAULT_NAMES, readSecret, baseFolder } = options;
@@ -110,7 +107,7 @@ export function secretAllowance(options: {
   };
 }
 
-/** `env:NAME` and `file:PLACE`; without either, what holds a slash is a place. */
+/** Reads `env:NAME` and `file:PLACE`; without a prefix, an entry with a slash is a place. */
 function readEntry(entry: string): { readonly name: string } | { readonly place: string } {
   const { kind, place } = parseReference(entry);
   if (kind === 'env') return { name: place };
@@ -118,7 +115,7 @@ function readEntry(entry: string): { readonly name: string } | { readonly place:
   return /[/\\]/.test(entry) ? { place: entry } : { name: entry };
 }
 
-/** Whether an entry of the list is valid. An invalid entry would allow nothing but look as if it did. */
+/** Whether an entry of the list is valid. An invalid entry would silently allow nothing. */
 export function isSecretEntry(entry: string): boolean {
   const read = readEntry(entry);
   if ('place' in read) return read.place !== '';
@@ -132,10 +129,10 @@ export function allowsEverything(entries: readonly string[]): boolean {
     .some((entry) => ('name' in entry ? /^\*+$/.test(entry.name) : resolve('/', entry.place) === '/'));
 }
 
-/** The service's own settings: the store key and what opens the dashboard are among them. */
+/** The service's own settings, including the store key and the dashboard's credentials. */
 const isOwn = (name: string) => name.toUpperCase().startsWith('SLUICE_');
 
-/** Wildcards never match the service's own settings: otherwise whoever may deploy could read the store key. */
+/** Wildcards never match the service's own settings: otherwise every deployer could read the store key. */
 function matcherOf(name: string): (variable: string) => boolean {
   const glob = globOf(name);
   return (variable) => variable === name || (!isOwn(variable) && glob.test(variable));
@@ -156,10 +153,7 @@ function refusalOf(reference: string, isDefault: boolean): string {
     : `${what}; add ${reference} to SLUICE_MANIFEST_SECRETS, and restart`;
 }
 
-/**
- * Whether a file lies in one of the places, or is one, once links are followed. Nothing is looked at that is not written
- * as lying there.
- */
+/** Whether a file, with links followed, is or is inside one of the places. Only looks if its written path is inside. */
 function isWithin(file: string, places: readonly string[]): boolean {
   return places.some((place) => {
     if (!contains(place, file)) return false;
@@ -174,8 +168,8 @@ function contains(place: string, file: string): boolean {
 }
 
 /**
- * Where a path leads, links followed as far as it exists; undefined where a link leads to nothing, so that an error does not
- * tell whether there is something at its end.
+ * The target of a path, with links followed as far as it exists; undefined for a dangling link, so that an error does
+ * not reveal whether its target exists.
  */
 function realPathOf(path: string): string | undefined {
   try {

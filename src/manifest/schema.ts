@@ -17,7 +17,7 @@ import { anyCase } from './fields/values.ts';
 import { MANIFEST_FIELDS } from './manifest-fields.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS, type WebhookInputs, webhookInputsSchema } from './webhook-fields.ts';
 
-// setTimeout takes at most 2^31 - 1 milliseconds and fires at once beyond.
+// setTimeout accepts at most 2^31 - 1 milliseconds and fires at once beyond.
 const MAX_TIMEOUT_SECONDS = 2_147_483;
 
 /** A flow id: lower-case, whatever case it is written in. */
@@ -26,7 +26,7 @@ const guid = z
   .regex(GUID, { error: () => `is not a GUID; ${freshId()}` })
   .transform((text) => text.toLowerCase());
 
-/** For an author to paste; a flow that is deployed already has its id. */
+/** For an author to paste; a deployed flow already has its id. */
 export function freshId(): string {
   return `a new flow may take "${randomUUID()}"`;
 }
@@ -81,10 +81,10 @@ const retrySchema = z.strictObject({
   jitter: z.boolean().default(true).describe('Varies each delay randomly, so that retries do not arrive together.'),
 }) satisfies z.ZodType<RetryPolicy>;
 
-/** Of a flow's name and a trigger's key: what lists, alerts and links show whole. */
+/** Limit for flow names and trigger keys: lists, alerts and links show them in full. */
 export const MAX_NAME = 120;
 
-/** A name that nobody chose, no longer than one may be. */
+/** A generated name, cut to the limit. */
 export const asName = (text: string) => text.slice(0, MAX_NAME).replace(/\p{Surrogate}$/u, '');
 
 export const STEP_KEY = /^[A-Za-z0-9_-]{1,64}$/;
@@ -221,7 +221,7 @@ export interface Manifest extends RunnableManifest {
   /** Lower-case GUID: the join key of all stored data and routes. */
   readonly id: string;
   readonly name: string;
-  /** A label for people; decides nothing. */
+  /** A label for people; has no effect. */
   readonly version: string;
   /** In manifest order: a delivery to the flow's GUID goes to the first webhook trigger. */
   readonly triggers: Readonly<Record<string, Trigger>>;
@@ -247,7 +247,7 @@ export interface CronTrigger extends Switched {
   readonly inputs: Readonly<z.output<typeof cronInputsSchema>>;
 }
 
-/** Names of the structural keys, by the object that holds them. */
+/** Names of the structural keys, by the object that has them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
   trigger: ['type', 'enabled', 'inputs', 'searchKeys', ...Object.keys(TRIGGER_OBJECTS)],
@@ -258,7 +258,7 @@ export const STRUCTURAL_KEYS = {
 } as const;
 
 function refuseBadCron(expression: string, context: z.RefinementCtx): void {
-  // croner also takes seven fields and names such as @daily.
+  // croner also accepts seven fields and names such as @daily.
   if (!/^\s*\S+(\s+\S+){4,5}\s*$/.test(expression)) {
     context.addIssue({ code: 'custom', message: 'is not a cron expression of 5 or 6 fields, such as 0 2 * * *' });
     return;
@@ -272,7 +272,7 @@ function refuseBadCron(expression: string, context: z.RefinementCtx): void {
 }
 
 function isTimeZone(name: string): boolean {
-  // Intl also takes offsets such as +02:00, which know no daylight saving time.
+  // Intl also accepts offsets such as +02:00, which have no daylight saving time.
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
     new Intl.DateTimeFormat('en', { timeZone: name });
@@ -288,6 +288,6 @@ export type JsonSchema = { readonly [keyword: string]: unknown };
 /** The manifest's form as JSON Schema (draft 2020-12), in canonical spelling. */
 export function manifestJsonSchema(): JsonSchema {
   const schema = z.toJSONSchema(manifestSchema, { target: 'draft-2020-12', io: 'input' });
-  // Two words of VS Code, by which its editor takes them too.
+  // Keywords of VS Code, so that its editor accepts comments and trailing commas too.
   return { title: 'Sluice manifest', allowComments: true, allowTrailingCommas: true, ...schema };
 }

@@ -4,7 +4,7 @@ import { errorAt, type Problem, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
 
-/** What is wrong with the search keys of triggers, whatever their schemes: values are stored, shown and searched. */
+/** Problems of search keys, whatever the triggers' schemes: values are stored, shown and searched. */
 export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Problem[] {
   return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type === 'cron' || trigger.searchKeys === undefined) return [];

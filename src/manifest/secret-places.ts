@@ -6,7 +6,7 @@ import { isReference } from './read-secret.ts';
 export interface FoundSecret {
   readonly path: JsonPath;
   readonly text: string;
-  /** A reference inside a longer text, `${secret('env:NAME')}`: the template puts its value in. */
+  /** A reference inside a longer text, `${secret('env:NAME')}`: the template inserts its value. */
   readonly isPart?: true;
 }
 
@@ -19,7 +19,7 @@ export function isCredential(path: JsonPath): boolean {
   return CREDENTIAL_NAME.test(String(path.at(-1)));
 }
 
-/** `*` in a pattern stands for any key. */
+/** `*` in a pattern matches any key. */
 export function matches(pattern: readonly string[], path: JsonPath): boolean {
   return pattern.length === path.length && pattern.every((key, index) => key === '*' || key === String(path[index]));
 }

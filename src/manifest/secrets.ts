@@ -13,9 +13,9 @@ import { textsIn, WEBHOOK_FIELDS } from './webhook-fields.ts';
 type SecretInputs = (stepType: string) => readonly string[];
 
 /**
- * References and literal secrets among the secret inputs of a step. A literal counts as one where its key, such as the
- * name of a header, looks like a credential's, or where it is a URL with a credential in it. What holds a placeholder is
- * neither. A reference in `secret()` is one in every input.
+ * References and literal secrets among the secret inputs of a step. A literal counts as secret if its key, such as the
+ * name of a header, looks like a credential's, or if it is a URL with a credential in it. A text with a placeholder is
+ * neither. A reference in `secret()` counts in every input.
  */
 export function stepSecrets(inputs: Json, secretInputs: readonly string[]): FoundSecret[] {
   const found: FoundSecret[] = [];
@@ -28,16 +28,16 @@ export function stepSecrets(inputs: Json, secretInputs: readonly string[]): Foun
   return found;
 }
 
-/** Whether a reference that is the whole input at the path is read there. */
+/** Whether a reference is read at this path if it is the whole input. */
 export const isSecretInput = (path: JsonPath, secretInputs: readonly string[]): boolean =>
   secretInputs.some((pattern) => matches(pattern.split('.'), path));
 
-/** Scheme, host and path of a URL that is written out are not secret: readers of the manifest want to see them. */
+/** Scheme, host and path of a plain-text URL are not secret: readers of the manifest want to see them. */
 function isPlainUrl(secret: string, path: JsonPath): boolean {
   return !isReference(secret) && !isCredential(path);
 }
 
-/** Every reference to a secret that triggers and steps of a manifest hold, children of loops included, and its place. */
+/** Every reference to a secret in triggers and steps of a manifest, including children of loops, and its place. */
 export function referencesIn(
   manifest: Pick<Manifest, 'triggers' | 'steps'>,
   secretInputs: SecretInputs,
@@ -55,7 +55,7 @@ export function referencesIn(
   return [...ofTriggers, ...graphSecrets(manifest.steps, secretInputs)].filter(({ text }) => isReference(text));
 }
 
-/** References and literal secrets that steps hold, children of loops included, and the place of each in the manifest. */
+/** References and literal secrets in steps, including children of loops, and their places in the manifest. */
 export function graphSecrets(graph: Graph, secretInputs: SecretInputs): FoundSecret[] {
   return everyStep(graph).flatMap(({ step, at }) =>
     stepSecrets(step.inputs, secretInputs(step.type)).map((secret) => ({
@@ -66,8 +66,8 @@ export function graphSecrets(graph: Graph, secretInputs: SecretInputs): FoundSec
 }
 
 /**
- * Puts secrets into rendered inputs. The places are taken from the inputs as written: a delivery whose data renders to
- * `env:NAME` gets that text and not a secret. Yields the secrets too, so that the caller can mask what is recorded.
+ * Puts secrets into rendered inputs. The places come from the inputs as written: a delivery whose data renders to
+ * `env:NAME` gets that text, not a secret. Yields the secrets too, so that the caller can mask records.
  */
 export function resolveStepSecrets(step: {
   readonly written: Json;
@@ -88,7 +88,7 @@ export function resolveStepSecrets(step: {
   return { inputs, secrets };
 }
 
-/** The manifest as it may be stored and shown: references kept, literal secrets masked. */
+/** The manifest in a form that can be stored and shown: references kept, literal secrets masked. */
 export function snapshotOf(manifest: Manifest, secretInputs: SecretInputs): ManifestSnapshot {
   const triggers = Object.entries(manifest.triggers).map(([key, trigger]) => [key, maskTrigger(trigger)]);
   const masked = {
@@ -129,7 +129,7 @@ function maskStep(step: StepDefinition, secretInputs: SecretInputs): StepDefinit
   return { ...step, inputs, ...children };
 }
 
-/** The children of loops too. */
+/** Includes the children of loops. */
 function maskSteps(graph: Graph, secretInputs: SecretInputs): Graph {
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, maskStep(step, secretInputs)]));
 }

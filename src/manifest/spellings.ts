@@ -1,17 +1,17 @@
-/** Calls back for each place where a text begins, in order, with that place and the end of the longest spelling there. */
+/** Calls back for each position where a text begins, in order, with the end of the longest spelling there. */
 export type Search = (text: string, found: (from: number, to: number) => void) => void;
 
 /**
- * Searches for texts as they are, percent-encoded or escaped for JSON or HTML in any mix, in base64 or base64url at any
- * alignment, and in hex; twice encoded is found, deeper is not. Preparing takes time linear in the texts, searching linear
- * in the text searched, whatever both are: where that costs more than `STEPS_A_CHARACTER`, everything from there on counts
- * as found.
+ * Searches for texts in plain form, percent-encoded or escaped for JSON or HTML in any mix, in base64 or base64url at
+ * any alignment, and in hex. Finds texts that were encoded twice, but not deeper. Preparing takes time linear in the
+ * texts, searching linear in the searched text, for any input: beyond `STEPS_A_CHARACTER`, everything from there on
+ * counts as found.
  */
 export function searchFor(texts: readonly string[]): Search {
   const [plain, hex, base64] = [newTree(), newTree(), newTree()];
   for (const text of texts) {
     addTo(plain, symbolsOf(text));
-    // What is encoded is often JSON, in which a PEM or a quotation mark is escaped.
+    // Encoded text is often JSON, in which a PEM or a quotation mark is escaped.
     for (const written of new Set([text, JSON.stringify(text).slice(1, -1)])) {
       addTo(hex, [...Buffer.from(written)]);
       for (const { digits, isShared } of base64Of(written)) addTo(base64, digits, isShared);
@@ -35,19 +35,19 @@ export function searchFor(texts: readonly string[]): Search {
   };
 }
 
-// Ordinary texts take one or two. Only secrets that repeat themselves need more, in texts that do too.
+// Ordinary texts take one or two. Only repetitive secrets need more, in repetitive texts.
 const STEPS_A_CHARACTER = 64;
 const ASCII = 128;
 const [AS_PLAIN, AS_HEX, AS_BASE64] = [1, 2, 4];
 
-/** What is left of the steps that a search may take. */
+/** The remaining steps of a search. */
 interface Work {
   left: number;
 }
 
-/** A tree of symbols: all texts that begin the same share the way there. */
+/** A tree of symbols: texts with the same beginning share its nodes. */
 interface Tree {
-  /** Tells places in one text apart, together with the position there. */
+  /** Identifies, together with a position, where a search is in one text. */
   readonly id: number;
   readonly symbol: number;
   /** The last child that was added; the others follow as its siblings. */
@@ -87,7 +87,7 @@ function childOf(tree: Tree, symbol: number): Tree | undefined {
 }
 
 const [AMPERSAND, PERCENT, PLUS, SLASH, BACKSLASH] = [38, 37, 43, 47, 92];
-/** UTF-8 has no other way to write half of a surrogate pair, and so all halves are the same symbol. */
+/** UTF-8 cannot write half of a surrogate pair in any other way, so all halves are the same symbol. */
 const REPLACEMENT = 0xfffd;
 
 /** The code points of a text, and the negative length of each run of backslashes. */
@@ -111,7 +111,7 @@ interface Start {
 function endOfPlain(text: string, start: Start, work: Work): number {
   let { tree, at } = start;
   let end = -1;
-  // Nearly always there is one way to read what comes next.
+  // The next symbol can almost always be read in only one way.
   while (isOnlyItself(text.charCodeAt(at))) {
     work.left -= 1;
     const child = childOf(tree, text.charCodeAt(at));
@@ -122,7 +122,7 @@ function endOfPlain(text: string, start: Start, work: Work): number {
   let places: Start[] = [{ tree, at }];
   while (places.length > 0 && work.left >= 0) {
     const next: Start[] = [];
-    // Runs of backslashes can be read in several ways that meet again: each place is looked at once.
+    // A run of backslashes can be read in several ways that meet again: look at each place once.
     const seen = places.length > 1 ? new Set<number>() : undefined;
     const visit = (child: Tree, behind: number) => {
       work.left -= 1;
@@ -141,13 +141,13 @@ function endOfPlain(text: string, start: Start, work: Work): number {
 
 function isOnlyItself(code: number): boolean {
   if (code === AMPERSAND || code === PERCENT || code === PLUS || code === BACKSLASH) return false;
-  // Also false of NaN, which is behind the end.
+  // Also false for NaN, after the end of the text.
   return code < 0xd800 || code > 0xdfff;
 }
 
 type Visit = (tree: Tree, at: number) => void;
 
-/** Visits where each way to read the next symbol leads. */
+/** Visits the place after each possible reading of the next symbol. */
 function step(
   text: string,
   { tree, at }: Start,
@@ -245,7 +245,7 @@ function afterBackslashes(text: string, at: number): number {
 const ENTITY = /&(?:#0{0,2}([1-9]\d{1,2})|#[xX]0{0,2}([2-7][\da-fA-F])|(amp|lt|gt|quot|apos));/y;
 const NAMED_ENTITIES: Readonly<Record<string, number>> = { amp: 38, lt: 60, gt: 62, quot: 34, apos: 39 };
 
-/** A character of ASCII that is neither letter nor digit, as an entity of HTML. */
+/** An ASCII character other than letters and digits, as an HTML entity. */
 function readEntity(text: string, at: number, take: Take): void {
   ENTITY.lastIndex = at;
   const [all = '', decimal, hex, name = ''] = ENTITY.exec(text) ?? [];
@@ -257,7 +257,7 @@ function readEntity(text: string, at: number, take: Take): void {
 
 const ENCODED_BACKSLASH = /%(?:25){0,2}5[cC]|&#0{0,2}92;|&#[xX]0{0,2}5[cC];|\\{1,3}u005[cC]/y;
 
-/** A run of backslashes: up to four for each where a text was escaped twice, or each encoded. */
+/** A run of backslashes: up to four for each if a text was escaped twice, or each one was encoded. */
 function readRun(
   text: string,
   { at, length, work }: { at: number; length: number; work: Work },
@@ -300,9 +300,9 @@ function endOfHex(text: string, start: Start, work: Work): number {
 }
 
 /**
- * The text wherever it is in what was encoded: behind bytes that fill up a group of three, or one or two more. The
- * digits that only the text decides are searched for; those at its ends that hold bits of its neighbours too go with
- * them where they are behind.
+ * The text's digits at each position in encoded content: after whole groups of three bytes, or one or two bytes more.
+ * The search compares the digits that only the text decides. `isShared`: the digit after them also holds bits of the
+ * text's neighbours and belongs to the match.
  */
 function base64Of(text: string): { readonly digits: number[]; readonly isShared: boolean }[] {
   const bytes = Buffer.from(text);
@@ -335,7 +335,7 @@ function endOfBase64(text: string, start: Start, work: Work): number {
   return end;
 }
 
-/** With the digits of base64url as those of base64. */
+/** Reads digits of base64url as those of base64. */
 function base64DigitAt(text: string, at: number): { digit: number; next: number } {
   const digit = text.charCodeAt(at);
   if (digit === 0x2d) return { digit: PLUS, next: at + 1 };
@@ -353,8 +353,8 @@ function afterSharedDigit(text: string, at: number): number {
 }
 
 /**
- * For each pair of characters of ASCII the ways in which something may begin with it; 0 stands for every other second one.
- * Behind what begins an escape anything may come.
+ * For each pair of ASCII characters, the encodings in which a text can begin with it; 0 means any other second one.
+ * After the beginning of an escape, anything can follow.
  */
 function beginnings({ plain, hex, base64 }: Record<'plain' | 'hex' | 'base64', Tree>): Uint8Array {
   const begins = new Uint8Array(ASCII * ASCII);
@@ -391,7 +391,7 @@ const ESCAPES = [AMPERSAND, PERCENT, BACKSLASH];
 
 function plainCharsOf({ symbol }: Tree): number[] {
   if (symbol < 0) return ESCAPES;
-  // A surrogate pair also begins with a non-ASCII unit, and so does half of a pair.
+  // A surrogate pair, or half of one, begins with a non-ASCII unit too.
   return symbol === 0x20 ? [symbol, PLUS] : [symbol];
 }
 

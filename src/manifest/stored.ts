@@ -13,26 +13,26 @@ interface StoredRevision {
   readonly name: string;
   readonly snapshot: ManifestSnapshot;
   readonly hash: string;
-  /** Null where the service deployed a flow of its own. */
+  /** Null if the service deployed a flow of its own. */
   readonly source: ManifestSource | null;
 }
 
-/** What a snapshot does not say, as far as this process can have it. */
+/** The data that a snapshot lacks, as far as this process can obtain it. */
 export interface OpenedNeeds {
-  /** Contents of files that are no secrets, by reference. */
+  /** Contents of files that are not secret, by reference. */
   readonly files: Readonly<Record<string, string>>;
-  /** Secrets that were written out, by place. */
+  /** Plain-text secrets, by place. */
   readonly literals: ReadonlyMap<string, string>;
-  /** Places of those that cannot be had. */
+  /** Places of secrets that cannot be obtained. */
   readonly lost: readonly string[];
 }
 
-/** Those of the source that the revision came from. */
+/** The rules for the source of the revision. */
 type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
 
 /**
- * A stored revision, ready to use again. A key that is lost counts as missing, so the trigger refuses what it cannot
- * verify, and no legacy key replaces it. `problems` has a line for each.
+ * A stored revision, ready for use. A lost key counts as missing, so the trigger refuses deliveries that it cannot
+ * verify, and no legacy key replaces it. `problems` has one line for each.
  */
 export function storedFlow(
   { name, snapshot, hash, source }: StoredRevision,
@@ -45,7 +45,7 @@ export function storedFlow(
   const masked = maskedKeys(filled);
   const lost = [...new Set([...missing, ...masked])];
   for (const place of lost) report(place, LOST);
-  // Empty means no key, and unlike a missing field it keeps a legacy name from counting instead.
+  // Empty means no key and, unlike a missing field, prevents the fallback to a legacy name.
   const stored = withLiterals(filled, new Map(masked.map((place) => [place, ''])));
   const forbidden = forbiddenReferences(stored, rules);
   const unserved: UnservedTrigger[] = [];
@@ -53,7 +53,7 @@ export function storedFlow(
   const webhooks = Object.entries(stored.triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
-    // In a mode that refuses nothing a trigger without its key would let every delivery in.
+    // In a mode that refuses nothing, a trigger without its key would accept every delivery.
     const lack = forbidden.find(({ path: place }) => place[0] === 'triggers' && place[1] === triggerKey);
     if (lack !== undefined) {
       unserved.push({ triggerKey, slug: trigger.inputs.webhookSlug, why: lack.message });
@@ -66,7 +66,7 @@ export function storedFlow(
     for (const { path: place, message, severity } of found) {
       if (severity === 'error' && message !== REPEATED_KEY) unread.set(place, message);
     }
-    // Without it no log is asked, and the trigger is served: no reason to refuse what is sent to it.
+    // Unreadable secrets here only stop queries of the publisher's log: the trigger can still accept deliveries.
     const { objects } = resolveObjects(trigger, [], rules.readSecret);
     const { searchKeys, enabled } = trigger;
     const keyed = {
@@ -98,7 +98,7 @@ export function storedFlow(
 
 const LOST = 'was in plain text and is not stored in a form that this process can read: what needs it fails';
 
-/** Places where a trigger has a mask for a key. Whoever reads the snapshot knows the mask: it must never be one. */
+/** Places where a trigger has a mask as key. All readers of the snapshot know the mask, so it must never be a key. */
 function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
   return Object.entries(triggers).flatMap(([key, trigger]) =>
     trigger.type === 'webhook'
@@ -115,7 +115,7 @@ function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {
   );
 }
 
-/** Places of references that cannot be read, and why not. Files that were read when the flow was deployed need not be there. */
+/** Places of unreadable references, and why. Files that were read at the deploy can be missing. */
 function unreadReferences(
   manifest: Pick<Manifest, 'triggers' | 'steps'>,
   { readSecret, handlers }: Pick<ManifestRules, 'readSecret' | 'handlers'>,
@@ -144,8 +144,8 @@ function forbiddenReferences(
 }
 
 /**
- * A trigger that no gate can be made of is not served, nor one whose scheme is unknown: the scheme may have left with
- * the operator's code since, and without it everything would get in. Its publisher may send again: it is answered 503.
+ * Leaves out triggers without a working gate or with an unknown scheme, which may have left with the operator's code:
+ * without it, everything would get in. Publishers get 503, so they can send again.
  */
 function withoutUnfit(
   flow: LoadedFlow,

@@ -1,13 +1,13 @@
 import type { JsonPath } from '../expressions/json-path.ts';
 import { everyStep, flowsRunBy, type Graph, MAX_FLOW_DEPTH, type RunnableManifest } from '../model/manifest.ts';
 
-/** A flow that runs of a manifest start, and where it says so. */
+/** A flow that runs of a manifest start, and the place that names it. */
 interface NamedFlow {
   readonly flowId: string;
   readonly path: JsonPath;
 }
 
-/** The flows that steps of a graph run, those of loops included, in manifest order. */
+/** The flows that steps of a graph run, including those in loops, in manifest order. */
 export function subFlowsIn(graph: Graph): NamedFlow[] {
   return everyStep(graph).flatMap(({ step, at }) =>
     flowsRunBy(step).map((flowId) => ({ flowId, path: [...at, 'inputs', 'flow'] })),
@@ -23,7 +23,7 @@ export function startedFlowsIn({ onFailure, steps }: Pick<RunnableManifest, 'onF
 /** Flows that run each other in a way that is refused. */
 interface Chain {
   readonly kind: 'cycle' | 'tooDeep';
-  /** Ids from the flow that was asked about on; a cycle ends with it again. */
+  /** Ids, beginning with the checked flow; a cycle ends with it again. */
   readonly flowIds: readonly string[];
 }
 
@@ -32,7 +32,7 @@ interface Chain {
  * there is none. A cycle longer than the limit counts as too deep.
  */
 export function refusedChain(flowId: string, subFlows: (flowId: string) => readonly string[]): Chain | undefined {
-  // Layer by layer: of the ways that lead to a flow in so many steps any one will do.
+  // Breadth first: of several ways to a flow with the same number of steps, any one will do.
   let layer = new Map([[flowId, [flowId]]]);
   for (let depth = 1; layer.size > 0; depth += 1) {
     const next = new Map<string, string[]>();
@@ -49,7 +49,7 @@ export function refusedChain(flowId: string, subFlows: (flowId: string) => reado
   return undefined;
 }
 
-/** What is wrong with a chain, in words. */
+/** The problem of a chain, in words. */
 export function chainText({ kind, flowIds }: Chain, nameOf: (flowId: string) => string): string {
   const names = flowIds.map(nameOf).join(' → ');
   if (kind === 'cycle') return `closes a cycle of flows that run each other: ${names}`;

@@ -9,7 +9,7 @@ import { objectsOf } from './trigger-objects.ts';
 import { filterOf } from './webhook-fields.ts';
 import type { WebhookInputs } from './webhook-inputs.ts';
 
-/** What is wrong with the expressions that decide about the deliveries of triggers, whatever their schemes. */
+/** Problems of expressions that decide about deliveries, whatever the triggers' schemes. */
 export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigger>>): Problem[] {
   return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
@@ -42,7 +42,7 @@ function checkObjects(triggerKey: string, trigger: Extract<Trigger, { type: 'web
   });
 }
 
-/** Whether the trigger says that its deliveries name no event. */
+/** Whether the trigger declares that its deliveries name no event. */
 export const isOff = (webhookEventId: NonNullable<WebhookInputs['webhookEventId']>) =>
   webhookEventId.trim().toLowerCase() === 'off';
 

@@ -7,7 +7,7 @@ import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
 import type { Coalescing, Signalling, TriggerObject } from './trigger-part.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
 
-/** Those that the trigger has. */
+/** The objects that a trigger has. */
 export function objectsOf(
   trigger: object,
 ): (readonly [name: keyof ObjectsOfTrigger, object: TriggerObject, written: Json])[] {
@@ -17,7 +17,7 @@ export function objectsOf(
   });
 }
 
-/** What deliveries to the trigger answer in place of starting runs. */
+/** The signals that deliveries to the trigger send instead of starting runs. */
 export function signalsOf(trigger: object): Signalling | undefined {
   return objectsOf(trigger).flatMap(([, object, written]) => object.signals?.(written) ?? [])[0];
 }
@@ -27,7 +27,7 @@ export function coalescingOf(trigger: object): Coalescing | undefined {
   return objectsOf(trigger).flatMap(([, object, written]) => object.coalesces?.(written) ?? [])[0];
 }
 
-/** References and literal secrets in them. What is named as a secret is one, whatever its key. */
+/** References and literal secrets in the objects. A field that is declared secret is one, whatever its key. */
 export function objectSecrets(trigger: object): FoundSecret[] {
   return objectsOf(trigger).flatMap(([name, object, written]) =>
     secretPlaces(object, written)
@@ -36,7 +36,7 @@ export function objectSecrets(trigger: object): FoundSecret[] {
   );
 }
 
-/** All that may be a secret once references are read: a value among others no longer shows that it was one. */
+/** All possible secrets after references were read: one of many values no longer shows that it was a reference. */
 export function valuesOfObjects(trigger: object): string[] {
   return objectsOf(trigger).flatMap(([, object, written]) => secretPlaces(object, written).map(({ text }) => text));
 }
@@ -52,7 +52,7 @@ function secretPlaces(object: TriggerObject, written: Json) {
   return found;
 }
 
-/** The trigger's objects with every secret read; one that cannot be read is empty, and is a problem. */
+/** The trigger's objects with every secret read; one that cannot be read is empty and yields a problem. */
 export function resolveObjects(
   trigger: object,
   path: JsonPath,
@@ -71,13 +71,13 @@ export function resolveObjects(
   return { objects: withTexts(trigger, values), problems };
 }
 
-/** As they may be stored and shown: references kept, literal secrets masked. */
+/** The objects in a form that can be stored and shown: references kept, literal secrets masked. */
 export function maskObjects(trigger: object): ObjectsOfTrigger {
   const literals = objectSecrets(trigger).filter(({ text }) => !isReference(text));
   return withTexts(trigger, new Map(literals.map(({ path }) => [formatPath(path), MASK])));
 }
 
-/** The log or the list that a trigger takes from unverified, as one text. */
+/** The unverified log or list that a trigger accepts, as one text. */
 export function unverifiedSources(
   trigger: object,
   gates: Parameters<TriggerObject['unverified']>[1],

@@ -5,10 +5,10 @@ import { errorAt, MAX_NAMES, type Problem, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 
 const PREFIX = 'vars.';
-/** Such as keys of publishers, and what has letters and digits mixed like none that a person writes. */
+/** Matches keys of publishers, and letters and digits in a mix that people do not write. */
 const LOOKS_SECRET = /^(sk|pk|rk|whsec|ghp|xox[bp])[_-]|^(?=\S*\d)(?=\S*[a-z])(?=\S*[A-Z])[\w+/=-]{24,}$|PRIVATE KEY/;
 
-/** Of the values by environment those that a manifest may read, kept with its revision like the files that it names. */
+/** The variables that a manifest may read, stored with its revision like the files that it names. */
 export function varsRead(steps: unknown, vars: Vars): Readonly<Record<string, string>> {
   const text = JSON.stringify(steps);
   if (!text.includes('vars')) return {};
@@ -17,7 +17,7 @@ export function varsRead(steps: unknown, vars: Vars): Readonly<Record<string, st
   );
 }
 
-/** Those that a revision was deployed with, from all that is kept with it. */
+/** The variables of a revision, from everything stored with it. */
 export const varsIn = (files: Readonly<Record<string, string>>): Vars =>
   Object.fromEntries(
     Object.entries(files).flatMap(([name, value]) =>

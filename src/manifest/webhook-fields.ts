@@ -31,9 +31,9 @@ const parts: readonly TriggerPart<FieldRows>[] = triggerParts;
 const fieldsOfParts = parts.map(({ fields }) => fields) as unknown as FieldsOf<typeof triggerParts>;
 
 /**
- * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots: those of the kernel and those
- * that features bring. The row says everything about a field: a column that it leaves out does not compile, and tests run
- * its examples. A rule that reads other fields names them by `Reads`.
+ * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots: those of the kernel and
+ * those of features. The row says everything about a field: leaving out a column does not compile, and tests run its
+ * examples. A rule that reads other fields names them by `Reads`.
  */
 const rows = fieldsOf([
   slugFields,
@@ -71,10 +71,10 @@ export type AllInputs = { readonly [Field in WebhookField]-?: WebhookInputs[Fiel
 
 export type WebhookRow<Field extends WebhookField> = Row<WebhookInputs[Field], unknown, AllInputs>;
 
-/** The rows by field. What a rule reads of a trigger has to be there, by name and by type. */
+/** The rows by field. The type checks that fields read by rules exist, with the right type. */
 export const WEBHOOK_ROWS: { readonly [Field in WebhookField]: WebhookRow<Field> } = rows;
 
-/** The texts of a field that holds one or a list, each with its place. */
+/** The texts of a field with one value or a list, each with its place. */
 export function textsIn(
   inputs: WebhookInputs,
   field: WebhookField,
@@ -98,7 +98,7 @@ type ObjectsOf<Parts> = {
 };
 type Objects = Merged<ObjectsOf<typeof triggerParts>>;
 
-/** What a webhook trigger has beside its inputs, as its author wrote it or with its secrets read. */
+/** The objects of a webhook trigger next to its inputs, as written or with secrets read. */
 export type ObjectsOfTrigger = {
   readonly [Name in keyof Objects]?: Objects[Name] extends TriggerObject<infer Schema>
     ? z.output<Schema> | undefined
@@ -108,19 +108,19 @@ export type ObjectsOfTrigger = {
 /** By name, in the order of snapshots. */
 export const TRIGGER_OBJECTS: TriggerObjects = Object.assign({}, ...parts.map(({ objects }) => objects));
 
-/** What features say of a trigger. */
+/** Warnings of features about a trigger. */
 export const triggerWarnings = parts.flatMap(({ warnings = [] }) => warnings);
 export const handshakesOfFields = parts.flatMap(({ handshakes = [] }) => handshakes);
 const filters = parts.flatMap(({ filter = [] }) => filter);
 
-/** The first that a feature reads from the inputs; undefined where every accepted delivery starts a run. */
+/** The first filter that a feature reads from the inputs; undefined if every accepted delivery starts a run. */
 export const filterOf = (inputs: WebhookInputs): DeliveryFilter | undefined =>
   filters.flatMap((read) => read(inputs) ?? [])[0];
 
 export const WEBHOOK_FIELDS = {
   all: all as readonly string[],
-  /** Fields that hold a secret. */
+  /** Fields that contain a secret. */
   secret: holding('secret'),
-  /** Fields in which a reference to a secret is read. */
+  /** Fields in which references to secrets are read. */
   reference: [...holding('secret'), ...holding('reference'), ...holding('file')],
 } as const;

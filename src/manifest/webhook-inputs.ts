@@ -15,21 +15,21 @@ export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly flowName: string;
   readonly triggerKey: string;
   readonly inputs: WebhookInputs;
-  /** The manifest switches it off: it answers as that of a disabled flow. */
+  /** Switched off in the manifest: it answers like that of a disabled flow. */
   readonly isOff?: true;
-  /** Resolved keys; an empty or missing key is undefined. `others` are in force like the current one; absent where there are none. */
+  /** Resolved keys; undefined if empty or missing. `others` count like the current one; absent if there are none. */
   readonly keys: {
     readonly current: string | undefined;
     readonly previous: string | undefined;
     readonly others?: readonly string[];
   };
-  /** Resolved; an empty or missing one is undefined. */
+  /** Resolved; undefined if empty or missing. */
   readonly verifyToken?: string | undefined;
-  /** Compiled, or with an error if it cannot be used, in which case no body matches. Absent if the trigger has none. */
+  /** Compiled, or with an error if unusable, in which case no body matches. Absent if the trigger has none. */
   readonly bodySchema?: BodySchema | { readonly error: string } | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;
-  /** Expressions by name; absent where the manifest names none. */
+  /** Expressions by name; absent if the manifest names none. */
   readonly searchKeys?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -37,8 +37,8 @@ type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
 type Secrets = Pick<WebhookTrigger, 'keys' | 'verifyToken' | 'hasConflictingKeys'>;
 
 /**
- * The inputs of a webhook trigger and its secrets, with every reference that counts read. `files` are contents that were
- * read earlier and count for what they are now.
+ * The inputs of a webhook trigger and its secrets, with every effective reference read. `files` are contents from an
+ * earlier reading, which replace the present ones.
  */
 export function resolveTrigger(
   written: WebhookInputs,
@@ -55,7 +55,7 @@ export function resolveTrigger(
   return { ...secrets, inputs, bodySchema, problems: [...secrets.problems, ...problems, ...schemaProblems] };
 }
 
-/** The schema itself, or the one in the file that is named, as it is when the manifest is loaded. */
+/** The schema itself, or that of the named file, read when the manifest is loaded. */
 function readBodySchema(
   written: WebhookInputs['webhookBodySchema'],
   readSecret: SecretReader,
@@ -65,7 +65,7 @@ function readBodySchema(
   return 'error' in file ? file : parseBodySchema(file.value);
 }
 
-/** Reads the secrets of a webhook trigger. The present name of a key wins over its legacy name, whatever either holds. */
+/** Reads a webhook trigger's secrets. The present name of a key wins over its legacy name, whatever either holds. */
 function resolveSecrets(
   inputs: WebhookInputs,
   path: JsonPath,
@@ -101,7 +101,7 @@ function resolveSecrets(
   return { keys, verifyToken, hasConflictingKeys, problems };
 }
 
-/** The public URL of a webhook trigger read: a reference resolved, a literal as it is. */
+/** Reads the public URL of a webhook trigger: resolves a reference, keeps a literal. */
 function resolvePublicUrl(
   inputs: WebhookInputs,
   path: JsonPath,
@@ -132,7 +132,7 @@ function nounOf(field: SecretField): string {
   return field === 'webhookVerifyToken' ? 'token' : 'key';
 }
 
-/** A mistake in a manifest; of one in force, whose references have come to be the same, each key counts once. */
+/** A mistake in a manifest; in a deployed one, whose references may now have the same value, each key counts once. */
 export const REPEATED_KEY = 'is a key that the list has already';
 
 const KEY_NAMES = [
@@ -140,13 +140,13 @@ const KEY_NAMES = [
   ['webhookHmacKeyPrevious', 'webhookSecretPrevious'],
 ] as const satisfies readonly (readonly [SecretField, SecretField])[];
 
-/** Fields that need each other, and what looks like a gate but is none. */
+/** Checks fields that need each other, and fields that only seem to configure a gate. */
 export function checkGates(inputs: WebhookInputs, path: JsonPath): Problem[] {
   const problems: Problem[] = [];
   const at = (field: keyof WebhookInputs) => [...path, field];
   const { webhookSignatureScheme: scheme } = inputs;
 
-  // What scheme Custom needs, the signature gate says itself when it is prepared.
+  // The signature gate reports what scheme Custom needs when it is prepared.
   const isCustom = scheme?.trim().toLowerCase() === 'custom';
   const isUnnamed = inputs.webhookSignedPayloadStrategy === 'Custom' && inputs.webhookCustomStrategyName === undefined;
   if (!isCustom && isUnnamed) {

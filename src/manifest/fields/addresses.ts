@@ -4,7 +4,7 @@ import { text } from './values.ts';
 import { normal } from './verdicts.ts';
 
 const listEntry = z.string().trim().min(1, { error: 'is an empty entry' });
-// An empty list is refused: a reader should not have to guess whether it lets no address in or every one.
+// An empty list is refused: readers should not have to guess whether it accepts no address or every one.
 const textList = z.union([
   z.array(listEntry).min(1),
   z
@@ -63,7 +63,7 @@ export const addressFields = {
 type AllowInputs = Reads<'webhookIpAllowList' | 'webhookIpAllowListPresets', readonly string[]> &
   Reads<'webhookIpAllowListPreset', string>;
 
-/** Who may deliver by address: the sources of the allow list are one list, as the gate reads them. */
+/** Compares accepted addresses: all sources of the allow list form one list, as in the gate. */
 function allowList(_before: unknown, _after: unknown, { from, to }: Triggers<AllowInputs>): FieldVerdict {
   const one = allowEntries(from);
   const other = allowEntries(to);

@@ -168,7 +168,7 @@ export const customFields = {
     ...ofTimestamp,
     schema: header.describe('Header that carries the publisher’s timestamp.'),
     decides: ['signature', 'replay'],
-    // Where the scheme signs no timestamp, the age of a delivery is judged by it all the same.
+    // If the scheme signs no timestamp, this header still decides the age of a delivery.
     readBy: 'every scheme',
     change: readAnew('X-A', 'X-B'),
     plain: 'X-Timestamp',

@@ -67,7 +67,7 @@ export const endpointFields = {
           ['Enforce', 'Audit', undefined],
         ],
         oneWay: [
-          // It stays so if the service becomes stricter.
+          // Stays `Off` if the service becomes stricter.
           [undefined, 'Off', 'weaker'],
           ['Off', undefined, 'same'],
         ],
@@ -80,7 +80,7 @@ export const endpointFields = {
     ),
     holds: 'reference',
     decides: ['signature'],
-    // Also names what the publisher calls where its signature does not cover the URL.
+    // Also the name of the called URL if the signature does not cover it.
     readBy: 'every scheme',
     docs: 'endpoint',
     change: {
@@ -126,7 +126,7 @@ function mode(before: Mode | undefined, after: Mode | undefined, { service }: Tr
   }
   const [one, other] = [before ?? service.enforcementMode, after ?? service.enforcementMode];
   const whose = after === undefined ? `The mode of the service applies, ${service.enforcementMode}. ` : '';
-  // A lower rank lets more pass.
+  // A lower rank accepts more.
   const effect = effectOf(-ENFORCEMENT_MODES.indexOf(one), -ENFORCEMENT_MODES.indexOf(other));
   return verdict(effect, `${whose}${MODES[other]}`);
 }

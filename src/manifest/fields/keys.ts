@@ -98,7 +98,7 @@ export const keyFields = {
   webhookSignatureScheme: field({
     schema: text.describe('Name of a signature scheme, any case; `sluice schemes` lists them.'),
     holds: 'value',
-    // An unknown name gives no gate, and without a scheme nothing is counted as verified.
+    // An unknown name yields no gate, and without a scheme nothing counts as verified.
     decides: ['signature', 'unverifiedRateLimit', 'eventId'],
     readBy: 'every scheme',
     docs: 'signature',
@@ -139,7 +139,7 @@ export const keyFields = {
     schema: z
       .string()
       .describe('Token that a publisher such as Meta sends in its handshake: env:NAME, file:PATH, or plain text.'),
-    // Opens nothing but the handshake by which a publisher registers the URL.
+    // Opens only the handshake by which a publisher registers the URL.
     decides: 'answer',
     readBy: ['needs a verify token'],
     change: {
@@ -158,12 +158,12 @@ export const keyFields = {
 type KeyInputs = Reads<'webhookHmacKey' | 'webhookSecret', string | readonly string[]> &
   Reads<'webhookLearnKey', boolean>;
 
-/** As the gate has it; that the scheme hands a key over was made sure of when the manifest was read. */
+/** Decides as the gate does; reading the manifest made sure that the scheme's publisher sends a key. */
 export function learnsKey(inputs: Partial<KeyInputs>): boolean {
   return inputs.webhookLearnKey === true && inputs.webhookHmacKey === undefined && inputs.webhookSecret === undefined;
 }
 
-/** The first key that comes wins for good, so that a way in is open until then. */
+/** The first key to arrive wins for good, so the trigger is open until then. */
 function learnKey(_before: unknown, _after: unknown, { from, to }: Triggers<KeyInputs>): FieldVerdict {
   if (learnsKey(from) === learnsKey(to)) return verdict('same', 'It has no effect while a key is configured.');
   if (learnsKey(to)) {

@@ -65,7 +65,7 @@ interface Limit {
 }
 
 function compareLimits(before: Limit, after: Limit): 'weaker' | 'stronger' | 'same' {
-  // Without a rate everything passes; without a burst as many at once as the rate rounded up.
+  // Without a rate everything passes; without a burst, as many at once as the rate rounded up.
   const of = ({ rate = Number.POSITIVE_INFINITY, burst = Math.ceil(rate) }: Limit) => ({ rate, burst });
   const [one, other] = [of(before), of(after)];
   if (other.rate > one.rate || other.burst > one.burst) return 'weaker';
@@ -80,7 +80,7 @@ const PASSING = {
 
 type LimitInputs = Reads<'webhookRateLimitPermitsPerSecond' | 'webhookRateLimitBurstSize', number>;
 
-/** The rate and the burst are one limit, and each may come from the service. */
+/** The rate and the burst form one limit, and each can come from the service. */
 function limit(_before: unknown, _after: unknown, { from, to, service }: Triggers<LimitInputs>): FieldVerdict {
   const of = (inputs: LimitInputs): Limit => ({
     rate: inputs.webhookRateLimitPermitsPerSecond ?? service.rateLimitPermitsPerSecond,
@@ -96,7 +96,7 @@ type UnverifiedInputs = Reads<
   number
 >;
 
-/** With or without it, the trigger's own limit counts other deliveries. */
+/** Adding or removing it changes which deliveries the trigger's own limit counts. */
 function unverifiedLimit(_before: unknown, _after: unknown, { from, to }: Triggers<UnverifiedInputs>): FieldVerdict {
   const of = (inputs: UnverifiedInputs): Limit => ({
     rate: inputs.webhookRateLimitUnverifiedPermitsPerSecond,

@@ -20,7 +20,7 @@ export const replayFields = {
           [60, undefined],
         ],
         oneWay: [
-          // It stays so if the service gets a tolerance.
+          // Stays so if the service gets a tolerance.
           [undefined, 0, 'weaker'],
           [0, undefined, 'same'],
         ],

@@ -13,7 +13,7 @@ const COMPONENT = /^(?:@?[a-z0-9*_.-]+)(?:;[a-z]+(?:="[\x20\x21\x23-\x5b\x5d-\x7
 
 const ofStandard = { holds: 'value', decides: ['signature'], docs: 'standards' } as const;
 
-/** Schemes `Jwt` and `HttpMessageSignatures`. Publishers that sign by a standard leave some of its fields to the trigger. */
+/** Schemes `Jwt` and `HttpMessageSignatures`. Publishers that sign by a standard leave some fields to the trigger. */
 export const tokenFields = {
   webhookJwksUrl: field({
     ...ofStandard,

@@ -15,7 +15,7 @@ export function anyCase<const Values extends readonly string[]>(
 export const text = z.string().min(1);
 export const header = text.regex(HEADER_NAME, { error: 'is not a header name' });
 
-/** Names another flow: lower-case, whatever case it is written in. */
+/** The id of another flow: lower-case, whatever case it is written in. */
 export const flowId = z
   .string()
   .regex(GUID, { error: notAFlowId })

@@ -2,13 +2,13 @@ import type { Effect, FieldDefaults, FieldEdits, FieldVerdict, Row } from './row
 
 export const verdict = (effect: Effect, consequence: string): FieldVerdict => ({ effect, consequence });
 
-/** Compares how much passes. */
+/** Compares two amounts of accepted deliveries. */
 export function effectOf(before: number, after: number): 'weaker' | 'stronger' | 'same' {
   if (after === before) return 'same';
   return after > before ? 'weaker' : 'stronger';
 }
 
-/** As names of headers, addresses and presets are compared. */
+/** Normal form for comparing headers, addresses and presets. */
 export const normal = (entry: string) => entry.trim().toLowerCase();
 
 type Change<Value> = Row<Value, Value, unknown>['change'];
@@ -24,13 +24,13 @@ export const readOtherwise = verdict(
   'Signatures are read differently: deliveries that passed may be refused, and others may pass.',
 );
 
-/** A field by which signatures are read. */
+/** A field that changes how signatures are read. */
 export const readAnew = <Value>(one: Value, another: Value) => ({
   rule: () => readOtherwise,
   edits: otherwise(one, another),
 });
 
-/** Two values that let in others than each other, and than the field left out. */
+/** Two values that accept different deliveries from each other, and from the field left out. */
 export const otherwise = <Value>(one: Value, another: Value): FieldEdits<Value | undefined> => ({
   other: [
     [undefined, one],
@@ -38,7 +38,7 @@ export const otherwise = <Value>(one: Value, another: Value): FieldEdits<Value |
   ],
 });
 
-/** A field that asks for something of what is signed. */
+/** A field that requires something of the signed content. */
 export const demand = (any: string, one: string, another: string): Change<string> => ({
   rule: (before, after) => {
     if (after === undefined) return verdict('weaker', `Deliveries ${any} pass.`);
@@ -50,11 +50,11 @@ export const demand = (any: string, one: string, another: string): Change<string
 });
 
 interface Flag {
-  /** What `true` does to who gets in. */
+  /** How `true` changes access. */
   readonly whenTrue: 'weaker' | 'stronger';
   readonly on: string;
   readonly off: string;
-  /** What counts where the trigger leaves the field out; `false` by default. */
+  /** The value if the trigger leaves out the field; `false` by default. */
   readonly ofService?: (service: FieldDefaults) => boolean | undefined;
   readonly with?: FieldEdits<boolean>['with'];
 }
