@@ -1,18 +1,19 @@
 /**
- * What one render of a template, or the conditions of one step, may cost together. A step is about one node of an
- * expression evaluated, some 40 ns; 32 characters copied or compared cost as much. The bound is a count and no clock:
- * the same expression over the same data always succeeds or always fails, on a busy machine, at a retry and in a dry run.
+ * The total cost that one render of a template, or the conditions of one step, can have. A step is roughly one
+ * evaluated node of an expression, some 40 ns; 32 copied or compared characters cost as much. The limit is a count, not
+ * a time: the same expression over the same data always succeeds or always fails, on a busy machine, at a retry and in
+ * a dry run.
  */
 export const BUDGET_STEPS = 1_000_000;
 
 const CHARACTERS_PER_STEP = 32;
-/** Items of a list copied at the price of one step. */
+/** How many copied list items cost one step. */
 const ITEMS_PER_STEP = 4;
-// An object of so many keys is a hash table to the engine, and listing its keys costs twenty times as much.
+// V8 stores an object with so many keys as a hash table, and listing its keys costs twenty times as much.
 const MANY_KEYS = 1_000;
 const STEPS_PER_KEY = 4;
 
-/** The evaluation was stopped: it takes more work than any honest one. */
+/** Stops an evaluation that takes more work than any honest one. */
 export class BudgetError extends Error {
   constructor(steps: number) {
     super(`takes more work than is allowed over this data (${steps} steps)`);

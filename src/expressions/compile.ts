@@ -19,26 +19,26 @@ const MAX_LENGTH = 4096;
 // CEL reserves the word `loop`. The alias has the same length, so that positions in errors stay right.
 const LOOP_ALIAS = 'l0op';
 
-/** A CEL expression that parsed, is well typed and reads only what exists. */
+/** A CEL expression that parsed, is well typed and reads only known names. */
 export interface CompiledExpression {
   readonly source: string;
   readonly roots: ReadonlySet<Reference['root']>;
-  /** Every constant path that it may read. */
+  /** Every constant path that it can read. */
   readonly references: readonly Reference[];
-  /** As it was parsed. Its names may be aliases: those of the author are in the source. */
+  /** The parsed expression. Its names can be aliases: the source has those of the author. */
   readonly ast: ASTNode;
-  /** CEL's name of the result's type; `dyn` where only the data tells. */
+  /** CEL's name of the result's type; `dyn` if it depends on the data. */
   readonly type: string;
   readonly vars?: Vars | undefined;
-  /** Throws `ExpressionError` where the expression fails or its result is not JSON. */
+  /** Throws `ExpressionError` if the expression fails or its result is not JSON. */
   evaluate(context: ExpressionContext): Json;
-  /** The same as one of several expressions that share a context, and with it one budget. */
+  /** Like `evaluate`, for several expressions that share a context and its budget. */
   evaluateIn(data: CelData): Json;
-  /** The result as it is written inside longer text. */
+  /** The result in the form for insertion into longer text. */
   textIn(data: CelData): string;
 }
 
-/** A context as CEL reads it, and what is left to spend on it. */
+/** A context in the form that CEL reads, and the remaining budget. */
 interface CelData {
   readonly roots: Readonly<Record<string, unknown>>;
   readonly budget: Budget;
@@ -61,10 +61,10 @@ const environments: Readonly<Record<Reader, Environment>> = {
   handshake: makeEnvironment(['headers', 'query']).registerVariable('body', 'dyn'),
 };
 
-/** Values by environment, as texts. */
+/** Variables by environment, as texts. */
 export type Vars = Readonly<Record<string, string>>;
 
-/** Throws `ExpressionError`, with the position where there is one. */
+/** Throws `ExpressionError`, with the position if it is known. */
 export function compileExpression(source: string, reads: Reader = 'step', vars?: Vars): CompiledExpression {
   if (source.trim() === '') throw new ExpressionError({ expression: source, reason: 'is empty' });
   if (source.length > MAX_LENGTH) {
@@ -113,7 +113,7 @@ function meterExpression(source: string, ast: unknown): void {
   }
 }
 
-/** A value as it is written inside longer text: null as nothing, everything but a string as JSON. */
+/** A value as text for insertion into longer text: null is empty, everything but a string is JSON. */
 function asText(value: Json, budget: Budget): string {
   const text = value === null ? '' : typeof value === 'string' ? value : JSON.stringify(value);
   budget.chargeText(text.length);
@@ -179,7 +179,7 @@ function compileError(source: string, error: unknown, reads: Reader): Expression
   const advice = adviceFor(withoutLiterals(source));
   if (advice !== undefined) return new ExpressionError({ expression: source, ...advice });
   const name = /^\w*/.exec(source.slice(position))?.[0] ?? '';
-  // `steps.my-step.status` subtracts: the likeliest way to an unknown name.
+  // `steps.my-step.status` subtracts: the most common cause of an unknown name.
   const hint = source[position - 1] === '-' ? '; a key with a dash is written ["like-this"]' : '';
   const reason = `"${name}" is not known; ${READABLE[reads]}${hint}`;
   return new ExpressionError({ expression: source, reason, position });
@@ -235,8 +235,8 @@ function reasonOf(source: string, error: EvaluationError): string {
 }
 
 /**
- * Where the string literal or comment that begins at `at` ends, or `at` where none does.
- * A backslash hides the next character in raw strings too: the CEL parser in use finds their end in the same way.
+ * The end of the string literal or comment that begins at `at`, or `at` if none begins there. A backslash escapes the
+ * next character in raw strings too, as for the CEL parser in use.
  */
 function skipLiteral(text: string, at: number): number {
   if (text.startsWith('//', at)) {
@@ -263,7 +263,7 @@ function withoutLiterals(text: string): string {
   return code;
 }
 
-/** Offset of the brace that closes a placeholder whose expression begins at `start`; undefined where none does. */
+/** Offset of the brace that closes a placeholder whose expression begins at `start`; undefined if there is none. */
 export function findClosingBrace(text: string, start: number): number | undefined {
   let depth = 0;
   for (let index = start; index < text.length; ) {
@@ -280,7 +280,7 @@ export function findClosingBrace(text: string, start: number): number | undefine
   return undefined;
 }
 
-/** Replaces a name where it is used alone: not inside a literal, not as a property. The replacement has the same length. */
+/** Replaces a name used alone, not inside a literal or as a property. The replacement has the same length. */
 function renameIdentifier(text: string, name: string, replacement: string): string {
   const word = /\w+/y;
   let renamed = '';
@@ -307,7 +307,7 @@ interface ExpressionProblem {
   readonly path?: JsonPath | undefined;
 }
 
-/** An expression that cannot be compiled or evaluated. The message holds the expression's text and no value it read. */
+/** An expression that cannot be compiled or evaluated. The message quotes the expression, but no value that it read. */
 export class ExpressionError extends Error {
   readonly problem: ExpressionProblem;
 
@@ -329,7 +329,7 @@ export class ExpressionError extends Error {
 }
 
 function describe({ expression, reason, position, path }: ExpressionProblem): string {
-  // The secret itself, where its reference belongs.
+  // Someone may have written the secret itself instead of its reference.
   const known = expression.replace(/(secret\s*\(\s*['"])(?!env:|file:)[^'"]*/g, '$1***');
   const shown = known.length > SHOWN_CHARACTERS ? `${known.slice(0, SHOWN_CHARACTERS)}…` : known;
   const place = path === undefined || path.length === 0 ? '' : `${formatPath(path)}: `;

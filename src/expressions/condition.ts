@@ -4,16 +4,16 @@ import type { ExpressionContext, Reader } from './context.ts';
 import { formatPath, type JsonPath, valueAt } from './json-path.ts';
 import { ConversionError, kindOf } from './values.ts';
 
-// A trace is kept with every step: enough to see why, never a second copy of a large body.
+// Each step stores a trace: enough to see why, never a second copy of a large body.
 const MAX_TRACED_CHARACTERS = 512;
 
-/** What a condition said. `trace` holds the values of the paths that it names, as CEL spells them. */
+/** Result of a condition. `trace` has the values of the paths that it names, spelled as in CEL. */
 type ConditionOutcome =
   | { readonly result: boolean; readonly trace: JsonObject }
-  /** It failed or gave no boolean: neither true nor false may be concluded. */
+  /** It failed or yielded no boolean: callers must conclude neither true nor false. */
   | { readonly error: string; readonly trace: JsonObject };
 
-/** Compiles a condition. Throws `ExpressionError`, also where the result cannot be a boolean. */
+/** Compiles a condition. Throws `ExpressionError`, also if the result cannot be a boolean. */
 export function compileCondition(source: string, reads: Reader = 'step', vars?: Vars): CompiledExpression {
   const trimmed = source.trim();
   if (trimmed.startsWith('${') && trimmed.endsWith('}')) {
@@ -26,8 +26,8 @@ export function compileCondition(source: string, reads: Reader = 'step', vars?: 
 }
 
 /**
- * Never throws. Values in the trace are those of the context: mask secrets before it is stored. Conditions that
- * are judged together share `data`, and with it one budget.
+ * Never throws. Values in the trace come from the context: mask secrets before it is stored. Conditions that are
+ * evaluated together share `data` and its budget.
  */
 export function evaluateCondition(
   condition: CompiledExpression,
@@ -62,7 +62,7 @@ function readableAt(context: ExpressionContext, path: JsonPath): unknown {
   try {
     return valueAt(context, path);
   } catch (error) {
-    // The body cannot be read as a value; the condition says so itself where it reads it.
+    // The body cannot be parsed; if the condition reads it, the condition itself reports that.
     if (error instanceof ConversionError) return undefined;
     throw error;
   }
@@ -73,7 +73,7 @@ function copyOf(value: unknown): Json {
   return text.length <= MAX_TRACED_CHARACTERS ? parseJson(text) : `${text.slice(0, MAX_TRACED_CHARACTERS)}…`;
 }
 
-/** The JSON text, or more than the trace shows of it: what lies behind is not read, however large or deep it is. */
+/** The JSON text, or slightly more than the trace shows: the rest is not read, however large or deep it is. */
 function beginningOfJson(value: unknown): string {
   let text = '';
   const isFull = () => text.length > MAX_TRACED_CHARACTERS;

@@ -4,21 +4,21 @@ import type { StepStatus } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
 import type { JsonPath } from './json-path.ts';
 
-/** What expressions read. It must not change while it is in use. */
+/** The data that expressions read. It must not change while it is in use. */
 export interface ExpressionContext {
   readonly trigger: {
     readonly body: Json;
-    /** The body around the document that `body` is; the same where it is none. */
+    /** The whole body if `body` is a document inside of it; otherwise the same as `body`. */
     readonly envelope?: Json | undefined;
     /** Lower-case names. */
     readonly headers: Readonly<Record<string, string>>;
     readonly key: string;
-    /** All that started the run, in the order of arrival; its body and headers are those of the last. */
+    /** All deliveries that started the run, in the order of arrival; `body` and `headers` are those of the last. */
     readonly deliveries?: readonly TriggerDelivery[] | undefined;
-    /** Of a cron trigger the time of its tick, ISO 8601; null of any other. */
+    /** For a cron trigger, the time of its tick, ISO 8601; otherwise null. */
     readonly scheduledFor?: string | null | undefined;
   };
-  /** The same in every attempt of every step; absent where no step reads it. */
+  /** The same in every attempt of every step; absent if no step reads it. */
   readonly run?:
     | {
         readonly id: string;
@@ -26,11 +26,11 @@ export interface ExpressionContext {
         readonly startedAt: string;
         /** Id of the flow. */
         readonly flow: string;
-        /** The one that the run started with, whatever was deployed since. */
+        /** The revision that the run started with, whatever was deployed since. */
         readonly revision: number;
       }
     | undefined;
-  /** Links to the steps that wait for an answer, by key; only inputs of steps read them. */
+  /** Links to the steps that wait for an answer, by key; only step inputs can read them. */
   readonly waits?: Readonly<Record<string, { readonly url: string }>> | undefined;
   /** Steps that have ended, by key. */
   readonly steps: Readonly<
@@ -38,12 +38,12 @@ export interface ExpressionContext {
   >;
   /** Absent outside of a loop. */
   readonly loop?: { readonly item: Json; readonly index: number } | undefined;
-  /** The answer that a poll judges; no other expression of a step reads it. */
+  /** The response that a poll judges; no other expression of a step reads it. */
   readonly response?: Json | undefined;
 }
 
 interface TriggerDelivery {
-  /** Null where no webhook started the run. */
+  /** Null if no webhook started the run. */
   readonly id: string | null;
   /** ISO 8601. */
   readonly receivedAt: string;
@@ -51,7 +51,7 @@ interface TriggerDelivery {
   readonly body: Json;
 }
 
-/** What runs an expression, and so what it reads. */
+/** The purpose of an expression, which decides what it can read. */
 export type Reader = 'step' | 'response' | 'item' | 'delivery' | 'handshake';
 
 type Root =
@@ -76,10 +76,10 @@ const ROOTS: Readonly<Record<Reader, readonly Root[]>> = {
   handshake: ['body', 'headers', 'query'],
 };
 
-/** Of a delivery: whether this part of it is its body, or what is around the document in that. */
+/** Whether a root of a delivery is its body, or the envelope around the document in it. */
 export const isOfBody = (root: Root): boolean => root === 'body' || root === 'envelope';
 
-/** Properties of the roots; those of `steps` and `waits` belong to each step. The others are the data's own. */
+/** Properties of the roots; those of `steps` and `waits` belong to each step. Other properties depend on the data. */
 export const PROPERTIES: Readonly<Partial<Record<Root, readonly string[]>>> = {
   trigger: ['body', 'headers', 'key', 'deliveries', 'envelope', 'scheduledFor'],
   run: ['id', 'startedAt', 'flow', 'revision'],
@@ -99,18 +99,18 @@ export interface Reference {
 
 interface References {
   readonly references: readonly Reference[];
-  /** Loops over data, or matches it with a pattern: how long it takes is for the data to say. */
+  /** Whether it loops over data, or matches it with a pattern: then the data decides how long it takes. */
   readonly isDataBound: boolean;
   /** Position of a macro variable that hides a root. */
   readonly shadowedAt: number | undefined;
 }
 
-/** Came after flows had variables of these names, which mean those. */
+/** Newer than flows whose macro variables have these names; there, the variable wins. */
 const YIELDING: ReadonlySet<Root> = new Set(['run', 'waits']);
 
 export const BINDING_MACROS = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind']);
 
-/** Finds what an expression reads. Names are taken from the source, because the parser may know them by an alias. */
+/** Finds what an expression reads. Takes names from the source, because the parser may know them by an alias. */
 export function findReferences(ast: ASTNode, source: string, reader: Reader = 'step'): References {
   const isRoot = (name: unknown): name is Root => ROOTS[reader].some((root) => root === name);
   const references: Reference[] = [];

@@ -6,12 +6,12 @@ import type { ArrivingBody } from './trigger-body.ts';
 import { kindOf } from './values.ts';
 
 /**
- * What the expressions that decide about one delivery may cost together: a tenth of what those of a step may, 4 ms. They
- * are evaluated before the delivery is answered.
+ * Total cost of the expressions that decide about one delivery: a tenth of that of a step's, 4 ms. They are evaluated
+ * before the delivery is answered.
  */
 export const DELIVERY_BUDGET_STEPS = 100_000;
 
-/** One delivery as its trigger's expressions read it, and what is left to spend on it. */
+/** One delivery as its trigger's expressions read it, and the remaining budget. */
 export type DeliveryData = Parameters<CompiledExpression['evaluateIn']>[0];
 
 /** Header names are lower-case. */
@@ -28,7 +28,7 @@ export function deliveryData(headers: Readonly<Record<string, string>>, arriving
   return { roots, budget: new Budget(DELIVERY_BUDGET_STEPS) };
 }
 
-/** Whether a filter lets a delivery start a run; an error where it failed or gave no boolean. Never throws. */
+/** Whether a filter lets a delivery start a run; an error if it failed or yielded no boolean. Never throws. */
 export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): boolean | { readonly error: string } {
   return withoutThrowing(() => {
     const result = filter.evaluateIn(data);
@@ -43,16 +43,16 @@ export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): 
 const EVENT_ID = 'an event id is a text or a number';
 const KEY = 'a key of deliveries is a text or a number';
 
-/** An expression with the headers that it reads, or what is wrong with it. */
+/** An expression with the headers that it reads, or its problem. */
 type CompiledName = ReturnType<typeof compileValue>;
 
-/** The name that a delivery has by an expression, or why it has none. */
+/** The name that an expression gives a delivery, or why there is none. */
 type Name = string | { readonly error: string };
 
-/** An expression that names an event. */
+/** Compiles an expression that identifies an event. */
 export const compileEventId = (source: string): CompiledName => compileName(source, EVENT_ID);
 
-/** One that gives the key that deliveries share, or answer. */
+/** Compiles an expression for the key by which deliveries share runs, or answer steps. */
 export const compileKey = (source: string): CompiledName => compileName(source, KEY);
 
 /** Never throws. */
@@ -72,7 +72,7 @@ function evaluateName(expression: CompiledExpression, data: DeliveryData, accept
   return withoutThrowing(() => nameIn(expression.evaluateIn(data), expression.source, accepted));
 }
 
-/** A value that names something; throws `ExpressionError`, which says what is accepted, where it cannot. */
+/** A value as a name; throws `ExpressionError`, which names the accepted values, if it cannot be one. */
 export function nameIn(value: Json, expression: string, accepted: string): string {
   if (typeof value === 'string' && value.trim() !== '') return value;
   if (isExactNumber(value)) return value.rawJSON;
@@ -83,7 +83,7 @@ export function nameIn(value: Json, expression: string, accepted: string): strin
   throw new ExpressionError({ expression, reason: lost ?? `gives ${kind}; ${accepted}` });
 }
 
-/** The id of an event that was found without an expression; `name` says where. Never throws. */
+/** The id of an event that was found without an expression; `name` is its place. Never throws. */
 export function readEventId(value: Json, name: string): Name {
   return withoutThrowing(() => nameIn(value, name, EVENT_ID));
 }

@@ -3,7 +3,7 @@ import { formFields } from './forms.ts';
 import { decodeUtf8 } from './trigger-body.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
-/** Functions that read a document which is a text in another one. They throw `ConversionError`, which quotes nothing of the text. */
+/** Functions that parse a document inside a text. They throw `ConversionError`, which never quotes the text. */
 export const DOCUMENT_FUNCTIONS: Readonly<Record<string, (text: string) => Json>> = {
   json(text) {
     if (isNestedDeeper(text, MAX_DEPTH)) {

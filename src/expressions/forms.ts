@@ -2,7 +2,7 @@ import { charsetOf, textReader } from '../model/content.ts';
 import { decodeForm, MAX_FORM_FIELDS, readMultipart } from '../model/form.ts';
 import type { Json } from '../model/json.ts';
 
-/** What a form says, or why that cannot be told. */
+/** The content of a form, or why it cannot be read. */
 type ReadForm = { readonly value: Json } | { readonly error: string };
 
 const CUT = { error: 'the form has no end: it is cut, or its lines do not end with CR LF' };
@@ -12,7 +12,7 @@ const TOO_MANY = { error: `the form has more than ${MAX_FORM_FIELDS} fields` };
 export function formFields(body: Uint8Array, contentType?: string): ReadForm {
   const charset = charsetOf(contentType);
   const read = charset === undefined || /^utf-?8$/.test(charset) ? undefined : textReader(charset);
-  // An escape is one byte, and a character of UTF-16 has two.
+  // An escape is one byte, and a UTF-16 character has two.
   const wide = charset?.startsWith('utf-16') === true ? (read?.(body) ?? '') : undefined;
   const fields = decodeForm(Buffer.from(wide ?? body));
   if (fields === undefined) return TOO_MANY;
@@ -21,7 +21,7 @@ export function formFields(body: Uint8Array, contentType?: string): ReadForm {
   return { value: fieldsOf(fields.map(({ name, value }) => [toText(name), toText(value)])) };
 }
 
-/** So many bytes of files are read from one form; a file that is beyond them has no content. */
+/** Total bytes of files that are read from one form; a file beyond has no content. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** The text fields of a multipart form, as the signature reads them, and its files. */
@@ -41,7 +41,7 @@ export function multipartFields(body: Buffer, boundary: string): ReadForm {
   return { value: fieldsOf(pairs) };
 }
 
-/** A name that is repeated holds an array, in the order sent. */
+/** A repeated name has an array, in the order sent. */
 function fieldsOf(pairs: readonly (readonly [name: string, value: Json])[]): Json {
   const fields = new Map<string, Json[]>();
   for (const [name, value] of pairs) (fields.get(name) ?? fields.set(name, []).get(name))?.push(value);

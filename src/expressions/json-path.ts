@@ -4,10 +4,10 @@ export type JsonPath = readonly (string | number)[];
 
 const PLAIN_KEY = /^[\w$-]+$/;
 
-/** A path; null in it stands for every item of a list: `body.items[].sku`. */
+/** A path in which null means every item of a list: `body.items[].sku`. */
 export type OpenPath = readonly (string | number | null)[];
 
-/** `steps.notify.inputs.headers["x y"][0]`: keys that need no quotes are dotted, list positions stand in brackets. */
+/** `steps.notify.inputs.headers["x y"][0]`: keys that need no quotes are dotted, list positions are in brackets. */
 export function formatPath(path: OpenPath, isPlain: (key: string) => boolean = (key) => PLAIN_KEY.test(key)): string {
   let text = '';
   for (const key of path) {
@@ -21,8 +21,7 @@ export function formatPath(path: OpenPath, isPlain: (key: string) => boolean = (
 type MapString = (text: string, path: JsonPath) => string;
 type MapKey = (key: string) => string;
 
-/** The same value with every string replaced; keys are left alone unless `mapKey` is given. */
-/** The value at a path of own properties; undefined where there is none. */
+/** The value at a path of own properties; undefined if there is none. */
 export function valueAt(value: unknown, path: JsonPath): unknown {
   let found = value;
   for (const key of path) {
@@ -32,6 +31,7 @@ export function valueAt(value: unknown, path: JsonPath): unknown {
   return found;
 }
 
+/** The same value with every string replaced; keys stay unchanged unless `mapKey` is given. */
 export function mapStrings(value: JsonObject, map: MapString, mapKey?: MapKey): JsonObject;
 export function mapStrings(value: Json, map: MapString, mapKey?: MapKey): Json;
 export function mapStrings(value: Json, map: MapString, mapKey: MapKey = (key) => key): Json {

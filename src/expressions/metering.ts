@@ -7,13 +7,13 @@ import { ConversionError, isEqual, isRecord, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
-/** What of a checked node of the CEL library is used here; its types know the parsed node only. */
+/** The properties of a checked node that we use; the CEL library only declares types for the parsed node. */
 interface CheckedNode {
   readonly op: string;
   readonly start: number;
   readonly args: unknown;
   readonly meta: { readonly alternate?: CheckedNode; readonly macro?: Macro; readonly evaluate: Evaluate };
-  /** Applies the operator or function to operands that are evaluated already. */
+  /** Applies the operator or function to evaluated operands. */
   handle?: Handle;
   evaluate: Evaluate;
 }
@@ -37,11 +37,11 @@ const ERROR_STEPS = 300;
 /** A time zone is looked up by name at every call. */
 const TIME_ZONE_STEPS = 2_000;
 const SEARCHES: ReadonlySet<string> = new Set(['contains', 'indexOf', 'lastIndexOf', 'split']);
-/** A longer text to search for defeats the engine's search tables: then every place of the text may cost its length. */
+/** A longer search text defeats the engine's search tables: then each position of the text can cost its length. */
 const MAX_TABLED_SEARCH = 250;
 const PAIRS_PER_STEP = 256;
 
-/** The budget of the evaluation under way: evaluations are synchronous, so there is one at a time. */
+/** The budget of the current evaluation: evaluations are synchronous, so there is only one at a time. */
 let current = new Budget();
 
 export function withBudget<Result>(budget: Budget, work: () => Result): Result {
@@ -56,10 +56,10 @@ export function withBudget<Result>(budget: Budget, work: () => Result): Result {
 
 /**
  * Makes the evaluation of a checked expression charge the current budget: each node a step, operators and functions by
- * the size of what they are given. Values stay the JSON that they were until an operator or function needs CEL's.
+ * the size of their operands. Values stay JSON until an operator or function needs CEL's own.
  *
- * The library has no hook for it, so that its nodes are changed in place: `evaluate`, which runs a node, and `handle`,
- * which applies it. A test for each kind of work holds this to the version in use, which package.json therefore pins.
+ * The library has no hook for this, so we change its nodes in place: `evaluate`, which runs a node, and `handle`, which
+ * applies it. A test for each kind of work checks this with the version in use, so package.json pins that version.
  */
 export function meter(ast: unknown): void {
   const seen = new Set<object>();
@@ -81,22 +81,23 @@ export function meter(ast: unknown): void {
   visit(ast);
 }
 
-/** The pattern of a `matches` that is written out, compiled. Throws `PatternError`. */
+/** The compiled pattern of a `matches` call with a literal pattern. Throws `PatternError`. */
 function writtenPattern(args: unknown) {
   const [name, , [pattern] = []] = args as [string, unknown, { op: string; args: unknown }[]?];
   const isWritten = name === 'matches' && pattern?.op === 'value' && typeof pattern.args === 'string';
   return isWritten ? compilePattern(String(pattern.args)) : undefined;
 }
 
-// What the data holds is compiled at each call, so it stays small: a counted repetition alone may mean thousands of states.
+// Patterns from data are compiled at each call, so they must be small: one counted repetition can mean thousands of
+// states.
 const MAX_DYNAMIC_PATTERN = 100;
 const COMPILE_STEPS = 5_000;
 
-/** A pattern that `matches()` cannot take. The message does not quote it: it may come from the data. */
+/** A pattern that `matches()` does not accept. The message does not quote it: it may come from the data. */
 export class PatternError extends Error {}
 
 /**
- * Compiles a pattern. The syntax is RE2's, as the CEL specification has it: no lookaround and no backreferences, and in
+ * Compiles a pattern. The syntax is RE2's, as in the CEL specification: no lookaround and no backreferences, and in
  * return no pattern whose time explodes.
  */
 function compilePattern(pattern: string): RE2JS {
@@ -107,7 +108,7 @@ function compilePattern(pattern: string): RE2JS {
   }
 }
 
-/** Compiles a pattern that is not written out in the expression. */
+/** Compiles a pattern that is not a literal in the expression. */
 function compileDynamicPattern(pattern: string, budget: Budget): RE2JS {
   budget.charge(COMPILE_STEPS);
   if (pattern.length > MAX_DYNAMIC_PATTERN || /\{\d/.test(pattern)) {
@@ -118,7 +119,7 @@ function compileDynamicPattern(pattern: string, budget: Budget): RE2JS {
   return compilePattern(pattern);
 }
 
-/** Whether the pattern is found in the text. The time is linear in the text, for each state of the pattern. */
+/** Whether the text contains the pattern. Takes time linear in the text, times the states of the pattern. */
 function matches(text: string, pattern: RE2JS, budget: Budget): boolean {
   budget.charge(text.length * pattern.programSize());
   return pattern.test(text);
@@ -143,7 +144,7 @@ function meterNode(node: CheckedNode): void {
   if (node.handle !== undefined) node.handle = meteredHandle(node, node.handle);
 }
 
-/** Changes what of an environment's evaluator costs without bound, or takes a property of the data for its type. */
+/** Changes parts of an environment's evaluator that cost without bound, or take a property of the data for its type. */
 export function adaptEvaluator(environment: Environment): void {
   const probe = environment.parse('0');
   const node: unknown = probe.ast;
@@ -155,9 +156,9 @@ export function adaptEvaluator(environment: Environment): void {
 function adapt(evaluator: Evaluator): void {
   const typeOf = evaluator.debugType.bind(evaluator);
   evaluator.debugType = (value) => (isRecord(value) ? evaluator.mapType : typeOf(toOperand(value)));
-  // The nested type of a value is kept for good, so that data of ever new shapes would fill the memory.
+  // The library stores nested types for good, so data of ever new shapes would fill the memory.
   evaluator.debugTypeDeep = evaluator.debugType;
-  // What `||` and `exists` catch and pass over: an expression whose budget is spent must not go on.
+  // `||` and `exists` catch errors and continue; an expression without budget must not.
   evaluator.tryEval = (node, context) => {
     try {
       return evaluator.run(node, context);
@@ -177,7 +178,7 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
         const key = op === '[]' ? toOperand(right) : right;
         if (!isRecord(left)) return handle(toOperand(left), key, ...rest);
         const found = typeof key === 'string' && Object.hasOwn(left, key) ? left[key] : undefined;
-        // With an empty map the library reports that the key does not exist.
+        // With an empty map, the library reports that the key does not exist.
         return found === undefined ? handle({}, key, ...rest) : found;
       };
     case '==':
@@ -218,10 +219,10 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
   }
 }
 
-/** To parse a character costs more than to copy it. */
+/** Parsing a character costs more than copying it. */
 const PARSED_CHARACTERS_PER_STEP = 2;
 
-/** A call that reads a document in a text; undefined for every other. */
+/** A call that parses a document in a text; undefined for other calls. */
 function documentCall({ args, start }: Pick<CheckedNode, 'args' | 'start'>, handle: Handle): Handle | undefined {
   const name = Array.isArray(args) ? String(args[0]) : '';
   const read = Object.hasOwn(DOCUMENT_FUNCTIONS, name) ? DOCUMENT_FUNCTIONS[name] : undefined;
@@ -244,7 +245,7 @@ function meteredCall(args: unknown, handle: Handle): Handle {
   const written = writtenPattern(args);
   return (given, ...rest) => {
     const [first] = Array.isArray(given) ? given : [];
-    // A decimal is written as it was sent: "1.10" stays that.
+    // A decimal keeps its original text: "1.10" stays "1.10".
     if (name === 'string' && isExactNumber(first)) return first.rawJSON;
     const operands = Array.isArray(given) ? given.map(toOperand) : [];
     chargeCall(name, operands);

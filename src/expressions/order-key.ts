@@ -7,12 +7,12 @@ import { ArrivingBody, declaredBy } from './trigger-body.ts';
 
 const ACCEPTED = 'the key of an order is a text, a number or a boolean';
 
-/** What the key of a run is read from, as step inputs have it. */
+/** The data that gives a run its key, as in step inputs. */
 interface ReadTrigger {
   readonly key: string;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Throws `ConversionError` where it cannot be read as a value. */
+  /** Throws `ConversionError` if it cannot be parsed. */
   readonly body: () => Json;
   readonly envelope: () => Json;
 }
@@ -36,7 +36,7 @@ export function compileOrderKey(source: string): CompiledExpression {
   return expression;
 }
 
-/** Reads the keys of runs by an expression. One that does not compile, or fails, gives no key and says why. */
+/** Reads the keys of runs with an expression. If it does not compile, or fails, yields no key and the reason. */
 export function orderKeyReader(source: string): (trigger: ReadTrigger) => OrderKey {
   let compiled: CompiledExpression | ExpressionError;
   try {
@@ -70,14 +70,14 @@ function dataOf({ key, headers, body, envelope }: ReadTrigger): Parameters<Compi
   return { roots: { trigger }, budget: new Budget(DELIVERY_BUDGET_STEPS) };
 }
 
-/** A stored trigger as keys are read from it. */
+/** A stored trigger in the form for reading keys. */
 export function readTrigger(trigger: RunTrigger): ReadTrigger {
   const { key, headers } = trigger;
   const body = new ArrivingBody(trigger.body, declaredBy(trigger));
   return { key, headers, body: () => body.exactValue(), envelope: () => body.envelope() };
 }
 
-/** Throws `ExpressionError` where the value is no key. */
+/** Throws `ExpressionError` if the value cannot be a key. */
 function keyOf(value: Json, expression: string): string {
   return typeof value === 'boolean' ? String(value) : nameIn(value, expression, ACCEPTED);
 }

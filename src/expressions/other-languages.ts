@@ -1,4 +1,4 @@
-/** What an author writes out of habit with another language, and what CEL has in its place. The first that matches counts. */
+/** Habits from other languages, and what to write in CEL instead. The first match counts. */
 const HABITS: readonly (readonly [RegExp, string])[] = [
   [
     /(?<![.\w])(now|today|new\s+Date|Date\.now)\s*\(/,
@@ -54,11 +54,11 @@ const HABITS: readonly (readonly [RegExp, string])[] = [
 
 interface Advice {
   readonly reason: string;
-  /** Offset of what was written. */
+  /** Offset of the match. */
   readonly position: number;
 }
 
-/** What to write instead, for an expression that does not compile; `code` is its text with literals blanked out. */
+/** Advice for an expression that does not compile; `code` is its text with literals blanked out. */
 export function adviceFor(code: string): Advice | undefined {
   for (const [habit, reason] of HABITS) {
     const found = habit.exec(code);

@@ -6,22 +6,22 @@ import { type CompiledExpression, compileExpression, ExpressionError } from './c
 import { kindOf } from './values.ts';
 
 /**
- * What all search keys of one delivery may cost together: a hundredth of what a step's expressions may, 0.4 ms. They are
- * read before the delivery is answered.
+ * Total cost of all search keys of one delivery: a hundredth of that of a step's expressions, 0.4 ms. They are read
+ * before the delivery is answered.
  */
 const KEY_BUDGET_STEPS = 10_000;
 
-/** What search keys read. */
+/** The data that search keys read. */
 interface KeyedDelivery {
-  /** Throws `ConversionError` where it cannot be read as a value. */
+  /** Throws `ConversionError` if it cannot be parsed. */
   readonly body: () => Json;
-  /** The same as the body where absent. */
+  /** The same as the body if absent. */
   readonly envelope?: () => Json;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** One search key of a trigger, ready to be read. */
+/** One compiled search key of a trigger. */
 export interface CompiledKey {
   readonly name: string;
   /** Lower-case names of the headers that it reads. */
@@ -34,7 +34,7 @@ interface KeyMistake {
   readonly message: string;
 }
 
-/** Compiles the search keys that a manifest names; each that cannot be is a mistake. */
+/** Compiles the search keys of a manifest; each one that does not compile is a mistake. */
 export function compileKeys(given: Readonly<Record<string, string>>): {
   readonly keys: readonly CompiledKey[];
   readonly mistakes: readonly KeyMistake[];
@@ -50,7 +50,7 @@ export function compileKeys(given: Readonly<Record<string, string>>): {
   return { keys, mistakes };
 }
 
-/** The key, or what is wrong with it. */
+/** The compiled key, or its problem. */
 function compileKey(name: string, source: string): CompiledKey | string {
   if (!SEARCH_KEY_NAME.test(name)) {
     return 'is not the name of a search key; a letter and up to 31 letters, digits, "_" and "-" are accepted';
@@ -59,7 +59,7 @@ function compileKey(name: string, source: string): CompiledKey | string {
   return typeof compiled === 'string' ? compiled : { name, ...compiled };
 }
 
-/** An expression over a delivery whose value is stored, or what is wrong with it; `accepted` says what it may give. */
+/** An expression over a delivery whose value is stored, or its problem; `accepted` names the accepted results. */
 export function compileValue(source: string, accepted: string): Omit<CompiledKey, 'name'> | string {
   try {
     const expression = compileExpression(headerOf(source) ?? source, 'delivery');
@@ -67,7 +67,7 @@ export function compileValue(source: string, accepted: string): Omit<CompiledKey
       return `gives a ${expression.type}; ${accepted}`;
     }
     const headers = expression.references.filter(({ root }) => root === 'headers').map(({ path }) => path[1]);
-    // Then it is known which headers are read, and that none of them is a secret.
+    // The headers must be known in advance, so that none of them is a secret.
     if (headers.some((header) => typeof header !== 'string')) return 'has to name the header: headers["x-name"]';
     return { headers: headers.map(String), expression };
   } catch (error) {
@@ -76,7 +76,7 @@ export function compileValue(source: string, accepted: string): Omit<CompiledKey
   }
 }
 
-/** `headers.x-github-event` as CEL, where it would subtract. */
+/** `headers.x-github-event` in correct CEL, where it would be a subtraction. */
 function headerOf(source: string): string | undefined {
   const [, name] = /^\s*headers\.([\w-]*-[\w-]*)\s*$/.exec(source) ?? [];
   return name === undefined ? undefined : `headers[${JSON.stringify(name)}]`;
@@ -111,7 +111,7 @@ export function readKeys(
   return { values, problems };
 }
 
-/** A value as a search key; undefined where there is nothing to search for. */
+/** A value as a search key; undefined if there is nothing to search for. */
 export function toText(value: Json, expression: string): string | undefined {
   if (value === null) return undefined;
   if (typeof value === 'string') return toSearchValue(value);

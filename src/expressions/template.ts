@@ -10,18 +10,18 @@ import {
 import type { ExpressionContext, Reader, Reference } from './context.ts';
 import type { JsonPath } from './json-path.ts';
 
-/** A JSON value whose strings may hold `${ expression }`. */
+/** A JSON value whose strings can contain `${ expression }`. */
 export interface CompiledTemplate {
   readonly roots: ReadonlySet<Reference['root']>;
   readonly references: readonly TemplateReference[];
   readonly expressions: readonly { readonly expression: CompiledExpression; readonly at: JsonPath }[];
-  /** References to secrets in placeholders of their own. */
+  /** References to secrets that are a whole placeholder. */
   readonly secrets: readonly EmbeddedSecret[];
   /** No placeholder anywhere: it renders to the same value in every context. */
   readonly isConstant: boolean;
   /** Throws `ExpressionError`, with the path inside the value, for the first expression that fails. */
   render(context: ExpressionContext, secrets?: ReadonlyMap<string, string>): Json;
-  /** The same as one of several that share a context. */
+  /** Like `render`, for several templates that share a context. */
   renderIn(data: CelData): Json;
 }
 
@@ -31,19 +31,19 @@ interface EmbeddedSecret {
   readonly at: JsonPath;
 }
 
-/** What an expression of a template reads, and the place of that expression in the value. */
+/** A reference of a template's expression, and the place of that expression in the value. */
 interface TemplateReference extends Reference {
   readonly at: JsonPath;
 }
 
 type CelData = ReturnType<typeof prepareContext> & { readonly secrets?: ReadonlyMap<string, string> | undefined };
 type Render = (data: CelData) => Json;
-/** No expression calculates with a secret: what it came to could not be masked. */
+/** Expressions cannot compute with a secret: the result could not be masked. */
 type Part = string | CompiledExpression | Pick<EmbeddedSecret, 'reference'>;
 
 const SECRET = /^\s*secret\(\s*(['"])((?:[eE][nN][vV]|[fF][iI][lL][eE]):[^'"\\{}]+)\1\s*\)\s*$/;
 
-/** The text with something else in place of each `${secret('env:NAME')}`. */
+/** The text with a replacement for each `${secret('env:NAME')}`. */
 export function replaceSecrets(text: string, replace: (reference: string) => string): string {
   return text.replace(/(\$?)\$\{([^{}]*)\}/g, (found, dollar, expression) => {
     const [, , reference] = SECRET.exec(expression) ?? [];
@@ -51,7 +51,7 @@ export function replaceSecrets(text: string, replace: (reference: string) => str
   });
 }
 
-/** `${secret('env:NAME')}` in a text. */
+/** The references of each `${secret('env:NAME')}` in a text. */
 export function secretsIn(text: string): string[] {
   const found: string[] = [];
   replaceSecrets(text, (reference) => String(found.push(reference)));
@@ -59,10 +59,11 @@ export function secretsIn(text: string): string[] {
 }
 
 /**
- * Compiles every placeholder in the strings of a value; keys are left alone.
+ * Compiles every placeholder in the strings of a value, but not in its keys.
  *
- * A string that is one placeholder keeps the value's type. Inside longer text a string is written as it is, null as
- * nothing and everything else as JSON. `$${` is a literal `${`. Throws `TemplateError` with all that does not compile.
+ * A string that consists of one placeholder yields the value with its type. Inside longer text, strings are inserted
+ * unchanged, null is empty and everything else is JSON. `$${` is a literal `${`. Throws `TemplateError` with every
+ * expression that does not compile.
  */
 export function compileTemplate(value: Json, reads: Reader = 'step', vars?: Vars): CompiledTemplate {
   const references: TemplateReference[] = [];
@@ -109,7 +110,7 @@ export function compileTemplate(value: Json, reads: Reader = 'step', vars?: Vars
   };
 }
 
-/** Every expression of a template that does not compile. */
+/** All expressions of a template that do not compile. */
 export class TemplateError extends Error {
   readonly errors: readonly ExpressionError[];
 
@@ -120,7 +121,7 @@ export class TemplateError extends Error {
   }
 }
 
-/** Whether a string holds a placeholder, escaped ones aside. */
+/** Whether a string contains a placeholder, not counting escaped ones. */
 export function hasPlaceholder(text: string): boolean {
   return text.replaceAll('$${', ' ').includes('${');
 }

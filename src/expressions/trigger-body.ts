@@ -6,25 +6,25 @@ import { formFields, multipartFields } from './forms.ts';
 import { valueAt } from './json-path.ts';
 import { ConversionError, MAX_DEPTH } from './values.ts';
 
-/** What a body means to expressions, or why it means nothing. */
+/** A parsed body, or why it cannot be parsed. */
 type ParsedBody =
-  /** `envelope` is the body around the document, where the value is one of its fields. */
+  /** `envelope` is the body around the document, if the value is one of its fields. */
   { readonly value: Json; readonly envelope?: Json } | { readonly error: string };
 
-/** Stands for `document` among the headers of a run. No sender's header of that name gets there. */
+/** Stores `document` among the headers of a run. A sender's header of that name never gets there. */
 export const DOCUMENT_HEADER = 'sluice-document';
 
-/** What the trigger of a stored run says of its body. */
+/** The declared form of a stored run's body. */
 export function declaredBy(stored: Pick<RunTrigger, 'contentType' | 'headers'>): Declared {
   const { [DOCUMENT_HEADER]: document, 'content-encoding': contentEncoding } = stored.headers;
   return { contentType: stored.contentType ?? undefined, contentEncoding, document };
 }
 
 /**
- * Reads a trigger's body as a value, by what the message declares of it. If the content type says JSON, the body must be JSON. With any other, or none, the body is the fields of a multipart form, JSON if it parses, form fields,
- * text, or `{ base64 }`. An empty body is null. A body that exceeds the limits of nesting or form fields is an error only for
- * expressions that read it; it is stored and forwarded unchanged. Numbers that a double would change are kept exact unless they
- * are only inspected.
+ * Parses a trigger's body in its declared form. If the content type says JSON, the body must be JSON. With any other,
+ * or none, the body is the fields of a multipart form, JSON if it parses, form fields, text, or `{ base64 }`. An empty
+ * body is null. A body that exceeds the limits of nesting or form fields is an error only for expressions that read it;
+ * it is stored and forwarded unchanged. Numbers that a double would change are kept exact, except for mere inspection.
  */
 export function parseBody(body: Uint8Array, declared: Declared, numbers: 'exact' | 'doubles' = 'exact'): ParsedBody {
   const { contentType, contentEncoding, document } = declared;
@@ -52,7 +52,7 @@ export function parseBody(body: Uint8Array, declared: Declared, numbers: 'exact'
   return mediaType === URL_ENCODED_FORM ? formFields(body, contentType) : { value: text };
 }
 
-/** Reads the document in a text field of the body. Without such a field, the body itself is the value. */
+/** Parses the document in a text field of the body. Without such a field, the body itself is the value. */
 function opened(whole: ParsedBody, document: string, numbers: 'exact' | 'doubles'): ParsedBody {
   if ('error' in whole) return whole;
   const [path = '', encoding] = document.split(';');
@@ -66,13 +66,10 @@ function opened(whole: ParsedBody, document: string, numbers: 'exact' | 'doubles
   return 'error' in parsed ? parsed : { value: parsed.value, envelope: whole.value };
 }
 
-/** A larger body is not read for search keys alone, and the numbers of a larger one are not read exactly. */
+/** Larger bodies are not parsed only for search keys, nor with exact numbers. */
 const MAX_KEYED_BYTES = 64 * 1024;
 
-/**
- * The body of a delivery in progress; each fact about it is computed once. The JSON check parses it, and search keys
- * read the parsed value.
- */
+/** The body of a delivery in progress, parsed once: the JSON check parses it, and search keys read the parsed value. */
 export class ArrivingBody {
   readonly #bytes: Uint8Array;
   readonly #contentType: string | undefined;
@@ -88,7 +85,7 @@ export class ArrivingBody {
     this.#contentType = contentType;
   }
 
-  /** Whether the content type says JSON and the body is not. */
+  /** Whether the content type says JSON but the body is not. */
   isMalformed(): boolean {
     if (this.#bytes.byteLength === 0 || !saysJson(mediaTypeOf(this.#contentType))) return false;
     const text = textOf(this.#bytes, this.#contentType);
@@ -98,23 +95,23 @@ export class ArrivingBody {
     return false;
   }
 
-  /** As expressions read it, where that costs little; how deep it is nested does not matter. */
+  /** The value for expressions, if parsing is cheap; the depth of nesting does not matter. */
   parsed(): ParsedBody {
     this.#parsed ??= this.#document === undefined ? this.#parse() : opened(this.#parse(), this.#document, 'exact');
     return this.#parsed;
   }
 
-  /** As `parsed`; throws `ConversionError` where it cannot be read. */
+  /** Like `parsed`; throws `ConversionError` if the body cannot be parsed. */
   value(): Json {
     return readable(this.parsed()).value;
   }
 
-  /** As `exactValue`, of the body around the document; the same where there is none. */
+  /** Like `exactValue`, of the body around the document; the same if there is none. */
   envelope(): Json {
     return this.#exactly().envelope ?? this.exactValue();
   }
 
-  /** As `value`, however large it is and with every number exact: for what decides about the delivery. */
+  /** Like `value`, for a body of any size and with all numbers exact: for decisions about the delivery. */
   exactValue(): Json {
     return this.#exactly().value;
   }
@@ -148,7 +145,7 @@ function notJson(where: string): string {
   return `the content type says JSON and the body is not JSON${where}`;
 }
 
-/** A malformed content type counts as missing; parameters and case mean nothing here. */
+/** A malformed content type counts as missing; ignores parameters and case. */
 function mediaTypeOf(contentType: string | undefined): string {
   return (contentType ?? '').split(/[;,]/, 1).join('').trim().toLowerCase();
 }
@@ -157,10 +154,10 @@ function saysJson(mediaType: string): boolean {
   return mediaType === 'application/json' || /^[^\s/]+\/[^\s/]+\+json$/.test(mediaType);
 }
 
-// It keeps nothing from one text to the next.
+// Shared, because it keeps no state between texts.
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 
-/** Undefined for what is not UTF-8; a byte order mark in front is dropped. */
+/** Undefined for bytes that are not UTF-8; drops a leading byte order mark. */
 export function decodeUtf8(body: Uint8Array): string | undefined {
   try {
     return UTF_8.decode(body);
@@ -169,16 +166,16 @@ export function decodeUtf8(body: Uint8Array): string | undefined {
   }
 }
 
-/** In the charset that the content type names, else in UTF-8; undefined for bytes that are none. */
+/** Text in the charset that the content type names, or UTF-8; undefined for invalid bytes. */
 function textOf(body: Uint8Array, contentType: string | undefined): string | undefined {
   if (contentType === undefined || !OTHER_CHARSET.test(contentType)) return decodeUtf8(body);
   return (textReader(charsetOf(contentType) ?? 'utf-8') ?? decodeUtf8)(body);
 }
 
-/** Whether a content type may name another charset than UTF-8. */
+/** Whether a content type may name a charset other than UTF-8. */
 export const OTHER_CHARSET = /charset(?!\s*=\s*"?utf-?8\b)/i;
 
-// The engine's own message quotes the body, which does not belong in the log: only the position is kept.
+// The engine's own message quotes the body, which must not get into the log: only the position is kept.
 function readJson(text: string): { value: Json } | { where: string } {
   try {
     return { value: JSON.parse(text) };

@@ -3,16 +3,16 @@ import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator';
 import { isExactNumber, type Json } from '../model/json.ts';
 import type { Budget } from './budget.ts';
 
-/** As deep as expressions read and write; no publisher's payload comes near, and the call stack would end somewhere. */
+/** Maximum depth that expressions read and write; no publisher's payload comes near, and the call stack is limited. */
 export const MAX_DEPTH = 256;
 
-/** A value that has no counterpart on the other side. The message names its kind, never the value. */
+/** A value without a counterpart on the other side. The message names its kind, never the value. */
 export class ConversionError extends Error {
-  /** Offset in the expression, where it is known. */
+  /** Offset in the expression, if known. */
   position: number | undefined;
 }
 
-/** An object of JSON, or one that an expression made; a property named `constructor` changes nothing about it. */
+/** A JSON object, or one that an expression made; a property named `constructor` does not matter. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -23,8 +23,8 @@ const INTEGER = /^-?\d+$/;
 const [MIN_INT, MAX_INT, MAX_UINT] = [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n];
 
 /**
- * A value of JSON as the operators and functions of CEL take it: integers beyond 2^53 as `int`, or as `uint` where they are
- * beyond 2^63, every other number as a double.
+ * A JSON value in the form that operators and functions of CEL accept: integers beyond 2^53 as `int`, or as `uint` if
+ * they are beyond 2^63, every other number as a double.
  */
 export function toOperand(value: unknown): unknown {
   if (!isExactNumber(value)) return value;
@@ -36,8 +36,8 @@ export function toOperand(value: unknown): unknown {
 }
 
 /**
- * Equality as CEL has it, numbers across their types. Both are JSON, or made of it by an expression; the library's own
- * equality charges nothing and finds inherited properties.
+ * Equality as in CEL, across types of numbers. Both values are JSON, or an expression made them of it; the library's
+ * own equality charges nothing and finds inherited properties.
  */
 export function isEqual(left: unknown, right: unknown, budget: Budget): boolean {
   budget.charge(1);
@@ -89,8 +89,8 @@ function isLeafEqual(left: unknown, right: unknown, budget: Budget): boolean {
 }
 
 /**
- * A result of CEL as JSON: durations as strings, times as ISO 8601, bytes as base64; an integer beyond 2^53 keeps its digits.
- * What is JSON already is handed on as it is, uncopied.
+ * A CEL result as JSON: durations as strings, times as ISO 8601, bytes as base64; an integer beyond 2^53 keeps its
+ * digits. JSON values are passed on uncopied.
  */
 export function fromCel(value: unknown, budget: Budget, depth = 0): Json {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
@@ -168,7 +168,7 @@ const INTEGERS: Readonly<Record<string, Calculation<bigint>>> = {
   '%': (left, right) => left % right,
 };
 
-/** Operands are numbers, or integers of CEL: a bigint, or an object with one as its value. */
+/** Operands are numbers or CEL integers: a bigint, or an object whose value is one. */
 function calculateMixed(operator: string, left: unknown, right: unknown): unknown {
   const [one, other] = [Object(left).valueOf(), Object(right).valueOf()];
   const isLarge = [one, other].some((value) => typeof value === 'bigint' && !Number.isSafeInteger(Number(value)));
@@ -182,9 +182,9 @@ function calculateMixed(operator: string, left: unknown, right: unknown): unknow
 }
 
 /**
- * CEL has no arithmetic across its number types, but a number of JSON is a double, or an integer where it is beyond 2^53,
- * and every literal without a point is an int: `trigger.body.amount / 100` would fail. Mixed operands count as doubles here,
- * unless that would change an integer beyond 2^53.
+ * CEL has no arithmetic across its number types, but a JSON number is a double, or an integer if it is beyond 2^53, and
+ * every literal without a point is an int: `trigger.body.amount / 100` would fail. Mixed operands count as doubles
+ * here, unless that would change an integer beyond 2^53.
  */
 export function registerMixedArithmetic(environment: Environment): void {
   for (const operator of Object.keys(DOUBLES)) {
