@@ -32,10 +32,7 @@ const KERNEL = {
   AccessWidened: { eventId: 5010, level: 'warn' },
 } as const;
 
-/**
- * Every numbered log event. Ids are stable, so that alerts may match on them; 4000, 4004, 4006 and 4009 are reserved and
- * are never emitted.
- */
+/** Every numbered log event. Alerts can match on ids, which are stable; 4000, 4004, 4006 and 4009 are never emitted. */
 export const EVENTS = joined(KERNEL, eventParts);
 
 export type EventName = keyof typeof EVENTS;
@@ -52,38 +49,38 @@ type LiveEventType =
   | 'step.completed'
   | 'step.retried'
   | 'run.completed'
-  /** Another process did something in the run, or in any where none is named; the others are of this process alone. */
+  /** Another process changed the run, or unknown runs if none is named; the other events are from this process. */
   | 'run.changed'
   | 'delivery.received'
-  /** Whether this process is ready, and deliveries got 503 from it; told every other second, changed or not. */
+  /** Whether this process is ready, and how many deliveries got 503; sent every other second, even unchanged. */
   | 'service.state'
-  /** How much needs attention. */
+  /** The amount of attention needed. */
   | 'attention.changed';
 
-/** Something that has just happened, for those who watch. */
+/** Something that has just happened, for current listeners. */
 export interface LiveEvent {
   readonly type: LiveEventType;
-  /** Null where no run belongs to it. */
+  /** Null if it belongs to no run. */
   readonly runId: string | null;
-  /** Null where it is about no flow, or this process does not know which. */
+  /** Null if it belongs to no flow, or this process does not know which. */
   readonly flowId: string | null;
   readonly data: { readonly [key: string]: Json };
 }
 
-/** Hands events to those who listen now; later listeners read the records. */
+/** Passes events to current listeners; later ones read the records. */
 export interface LiveEvents {
-  /** Whether anyone receives what is emitted now: else it need not be made. */
+  /** Whether anyone receives events now; if not, callers need not make them. */
   readonly isHeard: boolean;
   emit(event: LiveEvent): void;
-  /** Yields the function that ends it. A listener must not throw. */
+  /** Yields the function that unsubscribes. A listener must not throw. */
   subscribe(listener: (event: LiveEvent) => void): () => void;
 }
 
-/** Also receives the events, in addition to the listeners. */
+/** Additional receivers of events. */
 interface LiveEventsOptions {
-  /** Something happened in a run here. */
+  /** Called when something happened in a run of this process. */
   readonly onRun?: (runId: string) => void;
-  /** There is a first listener, or none any more. */
+  /** Called for the first listener, and when the last one leaves. */
   readonly onWatched?: (isWatched: boolean) => void;
 }
 

@@ -15,7 +15,7 @@ type Made<Makers> = {
   [Index in keyof Makers]: Makers[Index] extends (...given: never[]) => infer Part ? Part : never;
 };
 
-/** Everything `/metrics` shows. One per app, so that two apps in one process do not share counts. */
+/** Everything on `/metrics`. One per app, so that two apps in one process do not share counts. */
 export type Metrics = KernelMetrics & Joined<Made<typeof metricParts>>;
 
 interface KernelMetrics {
@@ -23,7 +23,7 @@ interface KernelMetrics {
   /** `flow` is the flow's id, `none` or `other`, `scheme` a scheme's name or `none`. */
   readonly webhookReceived: FlowCounter<'result' | 'scheme'>;
   readonly webhookRejected: FlowCounter<'reason'>;
-  /** Answered with 200 and no run of their own, as repetitions. */
+  /** Answered with 200 without a run of their own, because they are repetitions. */
   readonly webhookDuplicate: FlowCounter<never>;
   readonly webhookFiltered: FlowCounter<never>;
   /** Requests that are answered before any route sees them. */
@@ -35,17 +35,17 @@ interface KernelMetrics {
   readonly runDurationMs: FlowHistogram<'status'>;
   readonly stepsCompleted: Counter<'type' | 'status'>;
   readonly stepDurationMs: Histogram<'type'>;
-  /** From the time a step fell due to its start. */
+  /** From the time when a step was due to its start. */
   readonly queueWaitMs: Histogram;
   readonly stepsInFlight: Gauge;
   readonly dueSteps: Gauge;
-  /** Of those that only wait for a slot. */
+  /** Of steps that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
-  /** Logins on the login page that `succeeded`, and those, there or in a header, that `failed`. */
+  /** Logins on the login page that `succeeded`, and logins there or by a header that `failed`. */
   readonly logins: Counter<'result'>;
   /** Open event streams. */
   readonly eventReaders: Gauge;
-  /** Readers of the event stream that were not let in, `too_many`, or had it ended, `too_slow`. */
+  /** Readers of the event stream that were refused, `too_many`, or disconnected, `too_slow`. */
   readonly eventReadersRefused: Counter<'reason'>;
   readonly roomRefused: Counter<'room'>;
   readonly commitSeconds: Histogram;
@@ -64,7 +64,7 @@ const DURATION_MS_BUCKETS = [1, 5, 25, 100, 500, 1000, 5000, 15_000, 60_000, 300
 const COMMIT_SECONDS_BUCKETS = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const BYTES_BUCKETS = [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
-/** Shared by all services of a process: its watch on the event loop and on the collection of garbage never ends. */
+/** Shared by all services of a process: its observers of the event loop and of garbage collection never end. */
 const OF_PROCESS = new Registry();
 
 export function createMetrics(): Metrics {
@@ -225,7 +225,7 @@ function runMetrics(registers: Registry[], { counted, timed }: Flows) {
   } as const;
 }
 
-/** From the start, so that the first one is a rise. */
+/** Starts at zero, so that the first event is a rise. */
 function startingAtZero<Label extends string>(counter: Counter<Label>, labels: readonly Record<Label, string>[]) {
   for (const each of labels) counter.inc(each, 0);
   return counter;
@@ -273,10 +273,10 @@ function webhookMetrics(registers: Registry[], { counted, timed }: Flows) {
   } as const;
 }
 
-/** What a metric's labels are called with: the flow's id, or `none`, and what else it has. */
+/** The labels that callers pass: the flow's id, or `none`, and the metric's other labels. */
 type FlowLabels<Label extends string> = Readonly<Record<Label | 'flow', string>>;
 
-/** Metrics by flow, of so many flows as `nameOf` has names for. */
+/** Metrics by flow, for as many flows as `nameOf` has names. */
 interface FlowCounter<Label extends string> {
   inc(labels: FlowLabels<Label>, value?: number): void;
   get: Counter['get'];
@@ -285,19 +285,18 @@ interface FlowHistogram<Label extends string> {
   observe(labels: FlowLabels<Label>, value: number): void;
 }
 interface FlowGauge {
-  /** All that `other` stands for is added up. */
+  /** The flows that share the name `other` are added up. */
   set(labels: FlowLabels<never>, value: number): void;
 }
 
-/** Makes a gauge of a part whose label is the flow. */
+/** Makes a part's gauge that is labelled with the flow. */
 type GaugeOfFlows = (described: Pick<GaugeConfiguration<never>, 'name' | 'help'>) => FlowGauge;
 
-/** The `flow` of a metric: its id, or `other` for all flows after the first so many that anything happened to. */
+/** The `flow` of a metric: its id, or `other` for all flows beyond the limit, in the order of their first event. */
 type FlowNames = (flowId: string) => string;
 
 /**
- * A counter has some 5 series of each flow, a duration some 15 of each result: a thousand flows with all of them made
- * 3.5 MB a scrape.
+ * A counter has some 5 series per flow, a duration some 15 per result: a thousand flows with all made 3.5 MB a scrape.
  */
 const MOST_COUNTED_FLOWS = 1000;
 const MOST_TIMED_FLOWS = 100;
@@ -307,7 +306,7 @@ const OTHER = 'other';
 function flowNames(most: number): FlowNames {
   const named = new Set<string>();
   return (flowId) => {
-    // What belongs to no flow takes no flow's place.
+    // `none` does not take the place of a flow.
     if (flowId === 'none' || named.has(flowId)) return flowId;
     if (named.size >= most) return OTHER;
     named.add(flowId);
@@ -315,7 +314,7 @@ function flowNames(most: number): FlowNames {
   };
 }
 
-/** The labels with the name of their flow, which of nearly every flow is its own. */
+/** The labels with the name of their flow, which for almost every flow is its id. */
 function named<Label extends string>(labels: FlowLabels<Label>, nameOf: FlowNames): FlowLabels<Label> {
   const flow = nameOf(labels.flow);
   return flow === labels.flow ? labels : { ...labels, flow };

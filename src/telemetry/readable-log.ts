@@ -1,6 +1,6 @@
 import { printable } from '../model/text.ts';
 
-/** Levels as pino numbers them. */
+/** Levels by pino's numbers. */
 const LEVELS: Readonly<Record<number, { readonly name: string; readonly color: number }>> = {
   10: { name: 'TRACE', color: 90 },
   20: { name: 'DEBUG', color: 90 },
@@ -10,7 +10,7 @@ const LEVELS: Readonly<Record<number, { readonly name: string; readonly color: n
   60: { name: 'FATAL', color: 31 },
 };
 
-/** The same in every line, or shown in another way. */
+/** Fields that are the same in every line, or shown differently. */
 const NOT_LISTED: ReadonlySet<string> = new Set(['level', 'time', 'pid', 'hostname', 'msg', 'err', 'eventName']);
 
 /**

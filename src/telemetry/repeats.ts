@@ -1,21 +1,21 @@
 import type { LogFn, Logger } from 'pino';
 
 const TELL_AGAIN_MS = 60_000;
-/** Beyond it the oldest is forgotten, and told at once if it happens again. */
+/** Beyond this, the oldest is forgotten, and logged at once if it happens again. */
 const MOST_CAUSES = 500;
 type About = Readonly<Record<string, unknown>>;
 
-/** What a cause wrote since it was told last, and how to tell of it; yields whether there was anything. */
+/** The lines of a cause since its last report; `tell` reports them and yields whether there were any. */
 interface Repeated {
   readonly counts: Map<string, number>;
   tell(): boolean;
 }
 
 /**
- * Limits lines that one cause may repeat without bound, such as a full disk: the first is written at once with its stack, and
- * while it goes on, one line a minute has the count. The cause of a line is its error: of a store that is unavailable,
- * whatever failed because of it. A line without an error names its `cause`, or is not limited. What fails because the
- * database is away is written at debug: the store says when it goes and when it is back.
+ * Limits lines that one cause can repeat without end, such as a full disk: the first is written at once with its stack,
+ * then one line a minute has the count. The cause of a line is its error; if the store is unavailable, that is the
+ * cause of everything that fails. A line without an error names its `cause`, or is not limited. Failures because the
+ * database is away are written at debug: the store logs when it goes and when it is back.
  */
 export function limitRepeats() {
   const causes = new Map<string, Repeated>();
@@ -45,10 +45,10 @@ export function limitRepeats() {
   }
 }
 
-/** Counts a line, and keeps the last one: it says most of what there is to say now. */
+/** Counts a line, and keeps the last one as the most current. */
 function repeat(repeated: Repeated, line: { about: About; text: string; write: LogFn }): void {
   const { text, write } = line;
-  // What throws when it is read must not do so in the timer.
+  // An error that throws when it is read must not do so in the timer.
   const { err, ...fields } = line.about;
   const why = err instanceof Error ? err.message : undefined;
   const { counts } = repeated;
@@ -73,6 +73,6 @@ function causeOf(about: unknown, text: unknown): string | undefined {
     if (eventName !== undefined) return `${eventName} ${code || err.message}`;
     return err.isAway === true ? 'away' : code || err.message;
   }
-  // Where it was thrown, and not what it says: that may name what differs each time.
+  // Where it was thrown, not the message, which can differ each time.
   return [text, err.name, code, err.stack?.split('\n').find((line) => line.startsWith('    at '))].join(' ');
 }

@@ -6,8 +6,8 @@ import { limitRepeats } from './repeats.ts';
 import { createTurnLines } from './turn-lines.ts';
 
 /**
- * For people at a terminal, lines that they can read. Else JSON, written in the background and several lines at a time:
- * logging must not delay a delivery. What one cause repeats is limited.
+ * At a terminal, readable lines. Otherwise JSON, written in the background and several lines at a time: logging must
+ * not delay a delivery. Repetitions of one cause are limited.
  */
 export function createLogger(level: LevelWithSilent): Logger {
   const { stdout } = process;
@@ -19,20 +19,20 @@ export function createLogger(level: LevelWithSilent): Logger {
     return pino({ level, hooks }, { write });
   }
   const destination = pino.destination({ dest: 1, sync: false });
-  // Who follows the log of a container reads it on a terminal too: what steers one is escaped, which says the same in JSON.
+  // Readers of a container's log may use a terminal too: escapes control characters, which does not change the JSON.
   const lines = createTurnLines((text) => void destination.write(printableLines(text)));
   process.on('exit', () => {
     try {
       lines.flush();
       destination.flushSync();
     } catch {
-      // Nobody reads the log any more, and this is no place to say so.
+      // The log has no reader any more, so the error has no place to go.
     }
   });
   return pino({ level, hooks }, lines);
 }
 
-/** Pino's hooks that limit warnings and errors; other lines are asked for one by one, and what is fatal ends the process. */
+/** Pino's hooks that limit warnings and errors; others are requested one by one, and a fatal one ends the process. */
 export function limitFaults(): Required<Pick<NonNullable<LoggerOptions['hooks']>, 'logMethod'>> & { flush(): void } {
   const { log, flush } = limitRepeats();
   return {
@@ -41,7 +41,7 @@ export function limitFaults(): Required<Pick<NonNullable<LoggerOptions['hooks']>
         if (level === 40 || level === 50) log(this, args, write);
         else write.apply(this, args);
       } catch {
-        // It is of operators' code: an error that is frozen, or throws when it is read.
+        // Operators' code can throw an error that is frozen, or that throws when it is read.
         log(this, [{ err: writable(args[0]) }, ...args.slice(1)] as never, write);
       }
     },

@@ -1,11 +1,11 @@
 import { printableLines } from '../model/text.ts';
 
-/** Writes lines to the terminal. Senders and deploys choose parts of what is written: none of it can steer the terminal. */
+/** Writes lines to the terminal. Parts come from senders and deploys: they cannot control the terminal. */
 export function print(text: string): void {
   process.stdout.write(printableLines(text));
 }
 
-/** As `print`, for what is not the result: messages, progress and errors. */
+/** Like `print`, for everything but the result: messages, progress and errors. */
 export function printError(text: string): void {
   process.stderr.write(printableLines(text));
 }

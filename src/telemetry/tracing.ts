@@ -20,27 +20,27 @@ import type { Logger } from 'pino';
 
 const tracer = trace.getTracer('sluice');
 
-/** The standard variables that are not left to the SDK. */
+/** The standard variables that the SDK does not read itself. */
 interface TracingSettings {
   readonly hasExporter: boolean;
-  /** `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`; unknown ones sample all, as the SDK would. */
+  /** `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG`; unknown ones sample all, as in the SDK. */
   readonly sampler?: string | undefined;
   readonly samplerArgument?: string | undefined;
   /** `OTEL_TRACES_EXPORTER`; `otlp` by default. */
   readonly exporter?: string | undefined;
-  /** `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`, else `OTEL_EXPORTER_OTLP_PROTOCOL`; unknown ones are protobuf, as for the SDK. */
+  /** `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL`, or `OTEL_EXPORTER_OTLP_PROTOCOL`; unknown ones mean protobuf, as for it. */
   readonly protocol?: string | undefined;
 }
 
-/** Stops the SDK after sending what is buffered, or after a time. */
+/** Stops the SDK after sending the buffered traces, or after a time. */
 type StopTracing = () => Promise<void>;
 
-/** A collector that is away or silent delays no stop for longer. */
+/** The longest delay of a stop by a collector that is away or silent. */
 const STOP_MS = 3000;
 
 /**
- * Starts the OpenTelemetry SDK where an exporter endpoint is configured by the standard variables, else nothing: the
- * API alone costs next to nothing. The SDK is loaded only then, because loading it costs a start 300 ms and 30 MB.
+ * Starts the OpenTelemetry SDK if the standard variables name an exporter endpoint: the API alone costs almost nothing.
+ * Only then the SDK is loaded, because that costs a start 300 ms and 30 MB.
  */
 export async function startTracing(settings: TracingSettings, logger: Logger): Promise<StopTracing> {
   if (!settings.hasExporter) return async () => {};
@@ -48,14 +48,14 @@ export async function startTracing(settings: TracingSettings, logger: Logger): P
   const sampler = ownSampler(rootSampler(settings, kinds));
   const exporter = await otlpExporter(settings);
   const traceExporter = exporter && tellingExporter(exporter, logger);
-  // Metrics are scraped, and the log is written: without these lists the SDK would send both of its own.
+  // Metrics are scraped, and the log is written: without these lists, the SDK would send its own.
   const sent = { ...(traceExporter && { traceExporter }), metricReaders: [], logRecordProcessors: [] };
   const sdk = new NodeSDK({ serviceName: 'sluice', sampler, ...sent });
   sdk.start();
   return () => stopWithin(STOP_MS, sdk, logger);
 }
 
-/** Whoever stops waits no longer than that. */
+/** Limits the wait of a stop. */
 export async function stopWithin(ms: number, sdk: { shutdown(): Promise<void> }, logger: Logger): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const isLate = new Promise<never>((_resolve, reject) => {
@@ -68,7 +68,7 @@ export async function stopWithin(ms: number, sdk: { shutdown(): Promise<void> },
   clearTimeout(timer);
 }
 
-/** The one that the standard variables name; undefined where that is none of OTLP, which the SDK makes itself. */
+/** The exporter that the standard variables name; undefined if it is not OTLP, which the SDK makes itself. */
 async function otlpExporter({ exporter = '', protocol = '' }: TracingSettings) {
   if (exporter.trim() !== '' && exporter.trim() !== 'otlp') return undefined;
   if (protocol === 'grpc') return new (await import('@opentelemetry/exporter-trace-otlp-grpc')).OTLPTraceExporter();
@@ -77,14 +77,14 @@ async function otlpExporter({ exporter = '', protocol = '' }: TracingSettings) {
   return new (await import('@opentelemetry/exporter-trace-otlp-proto')).OTLPTraceExporter();
 }
 
-/** Says once that the collector is away, and once that it is back: the SDK tells nobody, and drops the traces. */
+/** Logs once that the collector is away, and once that it is back: the SDK drops the traces silently. */
 export function tellingExporter(inner: tracing.SpanExporter, logger: Logger): tracing.SpanExporter {
   let isAway = false;
   let lost = 0;
   return {
     export(spans, done) {
       inner.export(spans, (result) => {
-        // 0 is success.
+        // 0 means success.
         if (result.code !== 0) {
           if (!isAway) logger.warn({ err: result.error }, 'traces cannot be sent, and are lost until they can');
           isAway = true;
@@ -110,9 +110,9 @@ function rootSampler({ sampler = '', samplerArgument = '' }: TracingSettings, ki
 }
 
 /**
- * Decides once for each trace of ours, by `root`, and follows that decision to its last step. What a sender decided does
- * not count: its flag would let strangers fill the collector, or keep their deliveries out of it. Nor does its trace id,
- * which a sampler by ratio goes by and a stranger may choose.
+ * Decides once for each of our traces, with `root`, and keeps that decision to its last step. A sender's decision does
+ * not count: its flag would let strangers fill the collector, or keep their deliveries out of it. Nor does its trace
+ * id, from which a ratio sampler decides and which a stranger can choose.
  */
 export function ownSampler(root: tracing.Sampler): tracing.Sampler {
   return {
@@ -127,7 +127,7 @@ export function ownSampler(root: tracing.Sampler): tracing.Sampler {
   };
 }
 
-// A stranger's values in them would be attached to each of our spans; other headers carry the trace.
+// Strangers' values would be attached to each of our spans; other headers carry the trace.
 const DROPPED_HEADERS: ReadonlySet<string> = new Set(['tracestate', 'baggage']);
 const TRACE_HEADERS: TextMapGetter<Readonly<Record<string, unknown>>> = {
   keys: (headers) => Object.keys(headers).filter((name) => !DROPPED_HEADERS.has(name)),
@@ -137,13 +137,13 @@ const TRACE_HEADERS: TextMapGetter<Readonly<Record<string, unknown>>> = {
   },
 };
 
-/** Starts the server span of a delivery, as a part of the sender's trace where its headers name one. */
+/** Starts the server span of a delivery, as a part of the sender's trace if its headers name one. */
 export function startReceiveSpan(headers: Readonly<Record<string, unknown>>): Span {
   const sender = propagation.extract(context.active(), headers, TRACE_HEADERS);
   return tracer.startSpan('flow.webhook.receive', { kind: SpanKind.SERVER }, sender);
 }
 
-/** Says in the words of OpenTelemetry how a request was answered. A 4xx is the sender's fault, and no error of the server. */
+/** Records the answer to a request in OpenTelemetry's terms. A 4xx is the sender's fault, not a server error. */
 export function tagAnswer(span: Span, status: number, isError: boolean): void {
   span.setAttribute('http.response.status_code', status);
   if (!isError) return;
@@ -151,19 +151,19 @@ export function tagAnswer(span: Span, status: number, isError: boolean): void {
   span.setStatus({ code: SpanStatusCode.ERROR });
 }
 
-/** A request that goes out, as its span shows it. */
+/** An outgoing request, as its span shows it. */
 interface SentRequest<Answer> {
   readonly method: string;
-  /** Asked where the span is recorded; no secret may be among them. */
+  /** Called if the span is recorded; must not contain secrets. */
   readonly attributes: () => Attributes;
   readonly isError: (answer: Answer) => boolean;
-  /** What went wrong, without a secret. */
+  /** The kind of failure, without secrets. */
   readonly errorType: (error: unknown) => string;
 }
 
 /**
- * Sends a request in a span of its own, a child of the one that is active. `send` gets the headers that continue the
- * trace: those that `OTEL_PROPAGATORS` names, and none without an SDK.
+ * Sends a request in its own span, a child of the active one. `send` gets the headers that continue the trace: those
+ * that `OTEL_PROPAGATORS` names, and none without an SDK.
  */
 export async function inClientSpan<Answer extends { readonly status: number }>(
   { method, attributes, isError, errorType }: SentRequest<Answer>,
@@ -187,8 +187,8 @@ export async function inClientSpan<Answer extends { readonly status: number }>(
 }
 
 /**
- * Runs `work` in a span that is a child of `parent`, a `traceparent` text; records what it throws and ends the span. The
- * span of a step is active meanwhile, so that whatever its handler sends or traces belongs to it.
+ * Runs `work` in a span that is a child of `parent`, a `traceparent` text; records errors and ends the span. A step's
+ * span is active meanwhile, so that everything that its handler sends or traces belongs to it.
  */
 export function inSpan<T>(own: OwnSpan, work: (span: Span) => Promise<T>): Promise<T> {
   const parent = contextOf(own.parent);
@@ -213,7 +213,7 @@ async function recorded<T>(
   work: (span: Span) => Promise<T>,
 ): Promise<T> {
   try {
-    // What an acceptance sets going outlives it, and is no part of it.
+    // Work that an acceptance starts outlives it, and is not part of it.
     if (name !== 'flow.step') return await work(started);
     return await context.with(trace.setSpan(parent, started), work, undefined, started);
   } catch (error) {
@@ -227,24 +227,24 @@ async function recorded<T>(
   }
 }
 
-/** The W3C `traceparent` of a span, to be kept with a run, whatever `OTEL_PROPAGATORS` says; null without an SDK. */
+/** The W3C `traceparent` of a span, for storing with a run, whatever `OTEL_PROPAGATORS` says; null without an SDK. */
 export function traceparentOf(span: Span): string | null {
   const own = span.spanContext();
   if (hasNoSdk(span) || !isSpanContextValid(own)) return null;
   return `00-${own.traceId}-${own.spanId}-${own.traceFlags.toString(16).padStart(2, '0')}`;
 }
 
-/** What the API alone starts where no other span is given: one for all. */
+/** Whether it is the API's own span, the same one for every call without an SDK. */
 function hasNoSdk(span: Span): boolean {
   return span.spanContext() === INVALID_SPAN_CONTEXT;
 }
 
-/** A `traceparent` that was kept with a run is our own span: its steps follow what was decided about it. */
+/** A `traceparent` stored with a run is our own span: its steps follow the decision about it. */
 function contextOf(traceparent: string | null): Context {
   if (traceparent === null) return ROOT_CONTEXT;
   const [, traceId = '', spanId = '', flags = ''] =
     /^00-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/.exec(traceparent) ?? [];
   const own = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) };
-  // Not what happens to be active: whoever found the work due did not cause it.
+  // Not the active span: the code that found due work did not cause it.
   return isSpanContextValid(own) ? trace.setSpanContext(ROOT_CONTEXT, own) : ROOT_CONTEXT;
 }

@@ -1,16 +1,16 @@
-/** Hands on lines of the log in turns of the event loop. */
+/** Passes on lines of the log in turns of the event loop. */
 interface TurnLines {
   write(line: string): void;
-  /** Hands on what is held. */
+  /** Passes on the held lines. */
   flush(): void;
 }
 
 /**
- * The first line of a turn is handed on at once, so that it is out whatever the turn does next; those behind it follow
- * together at its end. Under load a turn has dozens, and one by one they cost twice as much.
+ * Passes on the first line of a turn at once, so that it is out whatever the turn does next; later lines follow
+ * together at the turn's end. Under load a turn has dozens, and passing them on one by one cost twice as much.
  */
 export function createTurnLines(handOn: (lines: string) => void): TurnLines {
-  /** Those behind the first of this turn; undefined in a turn without lines. */
+  /** The lines after the first of this turn; undefined in a turn without lines. */
   let held: string[] | undefined;
   const flush = () => {
     const lines = held?.join('') ?? '';
