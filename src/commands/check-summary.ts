@@ -1,23 +1,23 @@
 import type { DeployOutcome } from '../model/finding.ts';
 import type { Conclusion } from './render-outcomes.ts';
 
-// GitHub takes a comment of at most 65 536 characters; the rest is for the table, and for who wraps the text.
+// GitHub accepts a comment of at most 65 536 characters; the rest is for the table, and for a frame around the text.
 const MAX_TEXT = 40_000;
 const MAX_ROWS = 100;
 const MAX_NAME = 80;
 
 interface Result {
   readonly outcomes: readonly DeployOutcome[];
-  /** Of manifests that cannot be deployed. */
+  /** The number of manifests that cannot be deployed. */
   readonly errors: number;
-  /** What the command prints. */
+  /** The output of the command. */
   readonly text: string;
   readonly conclusion: Conclusion;
 }
 
 /**
- * The result of a check as Markdown, such as for a comment on a pull request. What manifests and services name stands in
- * code alone, where it is neither a link nor a mention of a person.
+ * The result of a check as Markdown, for example for a comment on a pull request. Names from manifests and services are
+ * always code, so they are neither links nor mentions of people.
  */
 export function checkSummary({ outcomes, errors, text, conclusion }: Result): string {
   const changed = outcomes.filter(({ action }) => action !== 'unchanged');

@@ -46,28 +46,28 @@ interface Checked {
   readonly issues: readonly ManifestIssue[];
   /** Manifests without an error. */
   readonly flows: number;
-  /** Empty where nothing was compared with. */
+  /** Empty if nothing was compared. */
   readonly outcomes: readonly DeployOutcome[];
   readonly notInFolder: readonly { readonly id: string; readonly name: string }[];
   /** What the manifests were compared with, in words. */
   readonly against: string;
-  /** What a start with these settings says of them and of its webhooks. A service says it itself. */
+  /** What a start with these settings reports about them and its webhooks. Absent for a service, which logs its own. */
   readonly start?: readonly string[];
   readonly seen?: Seen | undefined;
 }
 
-/** What a feature sees of a deploy that a service would do. */
+/** A feature's view of a deploy by a service. */
 interface Seen {
-  /** Members of what `--json` prints. */
+  /** Additional members of the `--json` output. */
   readonly json: object;
   readonly text: readonly string[];
-  /** Without what not everybody may read who reads the summary. */
+  /** Without content that some readers of the summary may not see. */
   readonly summary: readonly string[];
-  /** The worse of what a deploy would do, and of this. */
+  /** The worse of the deploy's conclusion and this one. */
   readonly conclude: (deploy: Conclusion) => Conclusion;
 }
 
-/** Looks at manifests that can be deployed to a service. */
+/** Examines manifests that can be deployed to a service. */
 type Look = (client: ServiceClient, manifests: readonly SentManifest[]) => Promise<Seen>;
 
 export interface CheckOptions {
@@ -100,7 +100,7 @@ function checkCommand(): Command {
     .action(reporting((folder: string | undefined, options: CheckOptions) => check(folder, options)));
 }
 
-/** The look is taken at a service alone. */
+/** `look` is only called for a service. */
 export async function check(folder: string | undefined, options: CheckOptions, look?: Look): Promise<void> {
   const { against } = options;
   const checked = isUrl(against)
@@ -111,7 +111,7 @@ export async function check(folder: string | undefined, options: CheckOptions, l
   const conclusion = checked.seen === undefined ? deploy : checked.seen.conclude(deploy);
   const text = asText(checked, errors, { ...conclusion, seen: checked.seen?.text });
   if (options.summary !== undefined) {
-    // More people read it than may read deliveries.
+    // The summary has more readers than may see deliveries.
     const told = asText(checked, errors, { ...conclusion, seen: checked.seen?.summary });
     await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text: told, conclusion }));
   }
@@ -145,11 +145,11 @@ function asText(
   return `${[found, ...gone, ...said, told].join('\n\n')}`;
 }
 
-/** The part of a manifest that matters here: the service checks the rest, with its own secrets, handlers and rules. */
+/** The relevant part of a manifest: the service checks the rest, with its own secrets, handlers and rules. */
 export interface SentManifest {
   readonly file: string;
   readonly text: string;
-  /** The text of the file, which tells where an issue is. */
+  /** The text of the file, for locating issues. */
   readonly written: string;
   readonly id: string;
 }
@@ -164,7 +164,7 @@ export async function checkAgainstService(
   const client = createServiceClient(url, options, settings);
   const { manifests, issues } = await readFolder(folder ?? settings.manifests);
   const against = `the service ${url}`;
-  // A manifest without a readable id is not gone.
+  // A manifest without a readable id does not count as removed.
   const isWholeFolder = issues.length === 0;
   const ids = new Set(manifests.map(({ id }) => id));
   const notInFolder = (await listReadable(client))
@@ -178,7 +178,7 @@ export async function checkAgainstService(
     return { issues: [...issues, ...warnings], flows: manifests.length, outcomes, notInFolder, against, seen };
   }
   issues.push(...answer.issues);
-  // Those that are valid are judged nevertheless.
+  // Valid manifests are judged nevertheless.
   const invalid = new Set(answer.issues.filter(({ severity }) => severity === 'error').map(({ file }) => file));
   const valid = manifests.filter(({ file }) => !invalid.has(file));
   const rest =
@@ -188,7 +188,7 @@ export async function checkAgainstService(
   return { issues, flows: outcomes.length, outcomes, notInFolder, against, seen };
 }
 
-/** None for who may deploy and not read, as a check of pull requests should be: it is not told what else is deployed. */
+/** Empty for a token that can deploy but not read, as for checks of pull requests: it must not see other flows. */
 async function listReadable(client: ServiceClient): ReturnType<typeof listFlows> {
   const { status } = await client.ask({ method: 'GET', path: '/flows/api/flows?skip=0&take=1', accepts: [403] });
   return status === 403 ? [] : await listFlows(client);
@@ -317,7 +317,7 @@ function databaseOf(against: string | undefined, settings: Settings): DatabaseTa
   );
 }
 
-/** What a database holds as deployed, read by the parts of the service itself. */
+/** The deployed flows of a database, read by the service's own code. */
 export async function restoreDeployed(
   inspection: Inspection,
   { flows, extensions, settings, database }: CommandContext & { readonly database: DatabaseTarget },
@@ -326,7 +326,7 @@ export async function restoreDeployed(
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
     ...inspection,
-    // What a start would store of secrets and settings in force.
+    // A start would store facts about secrets and settings here.
     renewNeeds: async () => {},
     applyDeploys: refuse,
     deleteFlow: refuse,
@@ -363,7 +363,7 @@ export async function restoreDeployed(
   return { deployer, catalog, told };
 }
 
-/** What lets more in without a manifest saying so: another setting, or what the config module no longer registers. */
+/** Routes that accept more without a changed manifest: because of a setting, or code that the config module lost. */
 function openedLines(told: readonly ToldDeploy[]): string[] {
   return told.flatMap(({ name, routes }) =>
     routes
@@ -376,7 +376,7 @@ function openedLines(told: readonly ToldDeploy[]): string[] {
 
 async function plan(inspection: Inspection, context: Parameters<typeof restoreDeployed>[1], { allow }: CheckOptions) {
   const { flows, issues } = context;
-  // A manifest that cannot be loaded is not gone.
+  // A manifest that cannot be loaded does not count as removed.
   const isWholeFolder = issues.every(({ severity }) => severity !== 'error');
   const { deployer, catalog, told } = await restoreDeployed(inspection, context);
   const outcomes = await deployer.plan(flows, { allow, isWholeFolder, source: 'folder', actor: 'check' });

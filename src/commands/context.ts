@@ -11,7 +11,7 @@ import { type BodySealer, bodySealer } from '../store/sealed-body.ts';
 import { print, printError } from '../telemetry/terminal.ts';
 import { createKeyNames } from '../webhooks/key-names.ts';
 
-/** What a command works with: the settings, extensions and manifests that the service would use. */
+/** The input of a command: the settings, extensions and manifests that the service would use. */
 export interface CommandContext {
   readonly settings: Settings;
   readonly extensions: PreparedExtensions;
@@ -19,14 +19,14 @@ export interface CommandContext {
   readonly issues: readonly ManifestIssue[];
 }
 
-/** The settings alone, for a command that leaves the manifests to a service. */
+/** Only the settings, for a command that leaves the manifests to a service. */
 export async function readCommandSettings(folder?: string): Promise<Settings> {
   const environment = processEnvironment();
   const { options } = await loadConfigModule(configPath(environment), process.cwd());
   return readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
 }
 
-/** Reads the folder given, else the one that the settings name. */
+/** Reads the given folder, or the one that the settings name. */
 export async function openContext(folder?: string): Promise<CommandContext> {
   const environment = processEnvironment();
   const { options, extensions: given } = await loadConfigModule(configPath(environment), process.cwd());
@@ -39,7 +39,7 @@ export async function openContext(folder?: string): Promise<CommandContext> {
   return { settings, extensions, ...loaded };
 }
 
-/** Deriving the key takes 100 ms, so it waits until something is named. */
+/** Deriving the key takes 100 ms, so it waits for the first name. */
 function digestUnder(storeKey: string | undefined): ((text: string) => string) | undefined {
   if (storeKey === undefined) return undefined;
   let sealer: BodySealer | undefined;
@@ -49,7 +49,7 @@ function digestUnder(storeKey: string | undefined): ((text: string) => string) |
   };
 }
 
-/** A mistake of the user: the message alone is printed, without a stack. */
+/** A mistake of the user: only the message is printed, without a stack. */
 export class CommandError extends Error {}
 
 /** Runs a command's action. A mistake of the user prints its message and exits with 2; other errors show a stack. */
@@ -69,19 +69,19 @@ function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
 }
 
-/** Prints what `--json` asks for. */
+/** Prints the output of `--json`. */
 export function printJson(value: unknown): void {
   print(`${JSON.stringify(value, null, 2)}\n`);
 }
 
-/** An option that takes what is to be allowed; the description says what the command does with it. */
+/** The option `--allow`; the description says what the command does with it. */
 export function allowOption(description: string): Option {
   return new Option('--allow <what>', `${description}: ${OVERRIDES.join(', ')}, or several separated by commas`)
     .argParser((value: string, before: readonly Override[]) => [...before, ...value.split(',').map(allowable)])
     .default([], 'none');
 }
 
-/** Reads an option that is an integer from 1. */
+/** Parses an option that is an integer from 1. */
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('expected an integer from 1');
   return Number(text);
@@ -92,10 +92,10 @@ export function withService(command: Command): Command {
   return withCredentials(command.option('--to <url>', TO));
 }
 
-/** What `--to` means for each command that talks to a service. */
+/** Description of `--to` for each command that talks to a service. */
 export const TO = 'URL of the service; default: host and port of the settings';
 
-/** Where a service with these settings answers on this machine. */
+/** The address of a service with these settings on this machine. */
 export function serviceUrl({ host, port }: Pick<Settings, 'host' | 'port'>): string {
   if (port === 0) throw new CommandError('SLUICE_PORT is 0, so the service uses any free port; give its URL with --to');
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;

@@ -42,7 +42,7 @@ function deployCommand(): Command {
 
 async function deploy(folder: string | undefined, options: DeployCommandOptions): Promise<void> {
   const { outcomes, warnings } = await deployFolder(folder, options);
-  // Not among the JSON, which is a list of outcomes.
+  // Not part of the JSON, which is a list of outcomes.
   if (warnings.length > 0) (options.json ? printError : print)(`${warnings.map(formatIssue).join('\n')}\n\n`);
   const conclusion = concludeDeploy(outcomes, options.allow);
   if (options.json) printJson(outcomes);
@@ -50,7 +50,7 @@ async function deploy(folder: string | undefined, options: DeployCommandOptions)
   process.exitCode = conclusion.code;
 }
 
-/** Where any manifest is invalid nothing changes. */
+/** If any manifest is invalid, nothing changes. */
 export async function deployFolder(
   folder: string | undefined,
   { to: given, allow, dryRun, ...credentials }: Omit<DeployCommandOptions, 'json'>,

@@ -3,16 +3,16 @@ import { print, printError } from '../telemetry/terminal.ts';
 import { CommandError, printJson } from './context.ts';
 import { isId, RefusedError } from './service-client.ts';
 
-/** What became of one of those that a command was for. */
+/** The result of an action on one item. */
 interface Done {
   readonly isDone: boolean;
   readonly message: string;
 }
 
 /**
- * Does the same to each, one after the other, and prints what became of it. If the service refuses one by a rule, the others
- * follow, and the command ends with 1; if one does not exist, with 2. Throws `CommandError` if a text is not an id, before
- * anything is done.
+ * Does the same for each id, one after the other, and prints the results. If the service refuses one by a rule, the
+ * others follow, and the command exits with 1; if one does not exist, with 2. Throws `CommandError` if a text is not an
+ * id, before anything is done.
  */
 export async function doToEach(
   ids: readonly string[],
@@ -35,7 +35,7 @@ export async function doToEach(
   process.exitCode = isAny('unknown') ? 2 : isAny('refused') ? 1 : 0;
 }
 
-/** Ends a command with 1, and says why, where the service refuses by a rule what it asks. */
+/** Exits with 1 and prints the reason if the service refuses the request by a rule. */
 export function endingRefusals<Args extends unknown[]>(action: (...args: Args) => Promise<void>) {
   return async (...args: Args): Promise<void> => {
     try {

@@ -12,10 +12,10 @@ export interface PagingOptions {
   readonly json?: true;
 }
 
-/** The most that the API gives at once. */
+/** The most rows that the API returns at once. */
 const MOST_ROWS = 500;
 
-/** Adds how many rows a list has, and in which form. */
+/** Adds the options for the number of rows and the output format. */
 export function withPaging(command: Command): Command {
   return command
     .option(
@@ -27,7 +27,7 @@ export function withPaging(command: Command): Command {
     .option('--json', 'print the answer of the API');
 }
 
-/** A list as a table. Says so on standard error where there may be more than were taken. */
+/** A list as a table. Reports on standard error if there may be more rows than requested. */
 export function listOrNothing(head: readonly string[], rows: readonly (readonly string[])[], take: number): string {
   if (rows.length === 0) return 'Nothing.\n';
   if (rows.length >= take) printError(`the newest ${take} alone; --take shows more, --until what is older\n`);
@@ -39,11 +39,11 @@ export function secondOf(isoTime: string): string {
   return isoTime.replace(/\.\d+Z$/, 'Z');
 }
 
-/** More would be no help. */
+/** More suggestions would not help. */
 const MOST_MEANT = 5;
 const MOST_LISTED = 12;
 
-/** The known names that may have been meant: spelled nearly alike, or one a part of the other. */
+/** Known names that may have been meant: with a similar spelling, or one contains the other. */
 export function namesLike(wanted: string, known: readonly string[]): string[] {
   const plain = plainName(wanted);
   const isPart = (part: string, whole: string) => part.length > 2 && whole.includes(part);
@@ -60,7 +60,7 @@ export function meant(names: readonly string[]): string {
   return names.length === 0 ? '' : `; did you mean ${names.map((name) => `"${printable(name)}"`).join(' or ')}?`;
 }
 
-/** That there is no such thing, and which was meant, or else which there are. */
+/** Message that something does not exist, with a suggestion, or else a list of existing names. */
 export function noSuch(what: string, wanted: string, known: readonly string[]): string {
   const said = `There is no ${what} "${wanted}"`;
   if (known.length === 0) return `${said}, and no other`;

@@ -1,16 +1,16 @@
 import type { Command } from 'commander';
 
-/** A part of the command line: a command of the kernel, or what a feature adds. `features/command.ts` lists the parts. */
+/** A part of the command line: a kernel command, or a feature's additions. `features/command.ts` lists the parts. */
 export interface CommandPart {
   readonly name: string;
   readonly commands?: readonly (() => Command)[];
-  /** What it adds to commands of others, by their names: options, or commands below them. */
+  /** Additions to other commands, by their names: options, or subcommands. */
   readonly additions?: Readonly<Record<string, (command: Command) => void>>;
-  /** Called before `serve` starts without a folder or a database; yields what to print, or undefined. */
+  /** Called before `serve` starts without a folder or a database; yields a text to print, or undefined. */
   readonly beforeServe?: (envFile: string | undefined) => Promise<string | undefined>;
 }
 
-/** Headings of `sluice --help`, in their order; a command without one stands under "Commands". */
+/** Headings of `sluice --help`, in their order; a command without one is listed under "Commands". */
 export const HELP = {
   daily: 'Daily use:',
   flows: 'Flows and their manifests:',

@@ -11,7 +11,7 @@ import { HELP } from './part.ts';
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
   const [flag = '', ...rest] = process.argv.slice(2);
-  // Not an option of the program, which would take it from the commands.
+  // Not an option of the program, which would capture it from the commands.
   if (['-V', '--version'].includes(flag) && rest.join() === '--json') return printJson(describeVersions());
   const program = commandLine();
 
@@ -40,7 +40,7 @@ export function commandLine(): Command {
       'file with variables, for every command; variables that are already set win; default: .env, if it exists',
     )
     .configureHelp({
-      // A line each; the command's own help says the rest.
+      // One line each; the command's own help has the rest.
       subcommandTerm: (command) => command.name(),
       subcommandDescription: (command) => command.description().split(/[;:,(]/)[0] ?? '',
     })
@@ -82,7 +82,7 @@ function serveCommand(): Command {
   );
 }
 
-/** A feature that fails here does not keep the service from starting: the start says itself what is wrong. */
+/** A failing feature does not prevent the start, which reports its own errors. */
 async function prepareServe(envFile: string | undefined, readFile: EnvFile | undefined): Promise<void> {
   for (const { beforeServe } of commandParts) {
     const told = await beforeServe?.(envFile).catch(() => undefined);
@@ -97,15 +97,15 @@ interface ServeOptions {
   readonly port?: string;
   readonly manifests?: string;
   readonly database?: string;
-  /** The name of the file of variables, where it is not the usual one. */
+  /** The name of the variables file, if it is not the default. */
   readonly envFile?: string;
-  /** The file of variables, which was read before. */
+  /** The variables file, which was already read. */
   readonly readFile?: EnvFile;
   readonly watch?: boolean;
   readonly allow?: Override;
 }
 
-/** Options of the command as the variables that they replace, so that they are checked and refused like those. */
+/** The command's options as the variables that they replace, so that they get the same checks. */
 function variablesOf({
   host,
   port,

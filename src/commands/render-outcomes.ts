@@ -12,7 +12,7 @@ const CLASSES = FINDING_CLASSES.toReversed();
 const COLUMNS = 110;
 const SHORT = 90;
 
-/** How a command ends: its exit code, and what its last line says. */
+/** The end of a command: its exit code, and its last line. */
 export interface Conclusion {
   readonly code: 0 | 1 | 2;
   readonly line: string;
@@ -26,7 +26,7 @@ export function renderOutcomes(outcomes: readonly DeployOutcome[], { line }: Con
   return `${[...outcomes.map(renderFlow), line].join('\n\n')}\n`;
 }
 
-/** The same for a completed deploy: the last line reports the result. */
+/** Like `renderOutcomes`, for a completed deploy: the last line reports the result. */
 export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
   const parts = (['created', 'updated', 'unchanged', 'refused'] as const).flatMap((action) => {
     const number = outcomes.filter((outcome) => outcome.action === action).length;
@@ -35,7 +35,7 @@ export function renderDeployed(outcomes: readonly DeployOutcome[]): string {
   return `${[...outcomes.map(renderFlow), `${countOf(outcomes)}: ${parts.join(', ') || 'nothing to deploy'}.`].join('\n\n')}\n`;
 }
 
-/** How a check ends; manifests with errors have no outcome. */
+/** The conclusion of a check; manifests with errors have no outcome. */
 export function concludeCheck(
   outcomes: readonly DeployOutcome[],
   allow: readonly Override[],
@@ -50,7 +50,7 @@ export function concludeCheck(
   return { code, line: `${summary}Exit code ${code}: ${meaning}.` };
 }
 
-/** How a deploy ends, or would end: 0 where nothing is refused, 1 where cautions alone are to blame, else 2. */
+/** The conclusion of a deploy or its dry run: 0 if nothing is refused, 1 if only for cautions, else 2. */
 export function concludeDeploy(outcomes: readonly DeployOutcome[], allow: readonly Override[]): Conclusion {
   const refused = outcomes.filter(({ action }) => action === 'refused');
   const isCaution = (outcome: DeployOutcome) =>
@@ -61,14 +61,14 @@ export function concludeDeploy(outcomes: readonly DeployOutcome[], allow: readon
   return { code, line: `${summaryOf(outcomes, allow)} Exit code ${code}: ${meaning}.` };
 }
 
-/** 0 where all is safe or allowed, 1 where there is a caution, 2 where something breaks or is refused for another reason. */
+/** 0 if all is safe or allowed, 1 if there is a caution, 2 if something breaks or is refused for another reason. */
 function codeOfCheck(outcomes: readonly DeployOutcome[], allow: readonly Override[]): 0 | 1 | 2 {
   const codes = outcomes.map((outcome) => {
     const { action, findings, runsInFlight } = outcome;
     const isOpen = (wanted: Override & FindingClass) =>
       !allow.includes(wanted) && findings.some((each) => each.class === wanted);
     if (isOpen('breaking') || isRollback(outcome, allow) || isOpening(outcome, allow)) return 2;
-    // Such as a slug that another flow has: no class of finding says so, and none that is allowed gets past it.
+    // For example another flow has the slug: no class of finding covers this, and no `--allow` permits it.
     if (action === 'refused' && !(isOpen('caution') && runsInFlight > 0)) return 2;
     return isOpen('caution') ? 1 : 0;
   });
@@ -80,7 +80,7 @@ function isRollback({ action, rollbackTo }: DeployOutcome, allow: readonly Overr
   return action === 'refused' && rollbackTo !== undefined && !allow.includes('rollback');
 }
 
-/** Whether it is refused because more would get in by a route that exists. */
+/** Whether it is refused because an existing route would accept more. */
 function isOpening({ action, routes }: DeployOutcome, allow: readonly Override[]): boolean {
   const isOpened = routes.some(({ access, before }) => access === 'wider' && before !== null);
   return action === 'refused' && isOpened && !allow.includes('access');
@@ -104,7 +104,7 @@ function renderFlow(outcome: DeployOutcome): string {
   return [head, '='.repeat(Math.min(head.length, COLUMNS)), ...facts, ...groups].join('\n');
 }
 
-/** Who gets in before and after. */
+/** Accepted deliveries before and after. */
 function renderRoute({ route, access, before, after, reasons }: DeployOutcome['routes'][number]): string[] {
   return [
     ...paragraph('', `Access to ${route} is ${access}: ${reasons.join(' ')}`, '  '),
@@ -119,7 +119,7 @@ function headline({ action, class: gravest }: DeployOutcome): string {
   return `${gravest.toUpperCase()}${action === 'refused' ? ', refused' : ''}`;
 }
 
-/** Without what the findings below say anyway: their messages and recipes. */
+/** Without the lines that the findings below repeat: their messages and recipes. */
 function refusalLines({ refusal, findings }: DeployOutcome): string[] {
   const titles = new Set(findings.flatMap(({ recipe }) => (recipe === undefined ? [] : [`${recipe.title}:`])));
   const isSaidBelow = (line: string) => titles.has(line) || /^(- |\s+\d+\. )/.test(line);
@@ -145,7 +145,7 @@ function renderFinding(finding: Finding): string[] {
   ];
 }
 
-/** What was and what is, each cut to a line. */
+/** Old and new value, each cut to a line. */
 export function renderChange({ before, after }: Pick<Finding, 'before' | 'after'>): string[] {
   if (before === undefined && after === undefined) return [];
   const both = `${short(before)} -> ${short(after)}`;
@@ -174,7 +174,7 @@ function renderRecipe({ title, steps, patch }: NonNullable<Finding['recipe']>): 
   ];
 }
 
-/** Words in lines, the later ones under the first word. */
+/** Wraps words; later lines begin under the first word. */
 function paragraph(label: string, text: string, indent: string): string[] {
   const hanging = indent + ' '.repeat(label.length);
   const lines: string[] = [];

@@ -5,14 +5,11 @@ import { maskUrl } from '../manifest/mask.ts';
 import { CommandError, readCommandSettings, serviceUrl } from './context.ts';
 import { noSuch } from './lists.ts';
 
-/** A running service as a command talks to it. */
+/** A running service, as seen by a command. */
 export interface ServiceClient {
-  /**
-   * Yields the body of the answer. Throws `RefusedError` if it has another status, and `CommandError` without an answer and
-   * if it is not JSON.
-   */
+  /** Yields the answer's body. Throws `RefusedError` for another status, `CommandError` without an answer or JSON. */
   ask(request: ServiceRequest): Promise<{ readonly status: number; readonly body: unknown }>;
-  /** An answer of 200 that is not JSON, to be read by the caller. Throws `CommandError` without one. */
+  /** A 200 answer that is not JSON, for the caller to read. Throws `CommandError` without one. */
   open(path: string): Promise<Response>;
 }
 
@@ -25,7 +22,7 @@ interface ServiceRequest {
   readonly accepts?: readonly number[];
 }
 
-/** The path of a list with the parameters that are given; `false` is as good as none. */
+/** The path of a list with the given parameters; leaves out undefined and `false`. */
 export function listPath(
   path: string,
   parameters: Readonly<Record<string, string | number | boolean | undefined>>,
@@ -37,7 +34,7 @@ export function listPath(
   return `${path}?${query}`;
 }
 
-/** Asks for a list. Throws `CommandError` if the answer is none. */
+/** Requests a list. Throws `CommandError` if the answer is not one. */
 export async function askList(client: ServiceClient, path: string): Promise<unknown[]> {
   const { body } = await client.ask({ method: 'GET', path });
   if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
@@ -55,7 +52,7 @@ export interface ServiceOptions extends Credentials {
   readonly to?: string;
 }
 
-/** The service that the options name, else that of the settings, which are read where the caller has not done it. */
+/** The service that the options name, or that of the settings, which are read if not given. */
 export async function clientOf(options: ServiceOptions, settings?: Settings): Promise<ServiceClient> {
   const known = settings ?? (await readCommandSettings());
   return createServiceClient(options.to ?? serviceUrl(known), options, known);
@@ -102,7 +99,7 @@ export function createServiceClient(base: string, given: Credentials, settings: 
   };
 }
 
-/** A deployed flow, as far as commands read it. */
+/** The part of a deployed flow that commands read. */
 export interface ServedFlow {
   readonly id: string;
   readonly name: string;
@@ -116,7 +113,7 @@ export interface ServedFlow {
 
 const FLOWS_A_PAGE = 500;
 
-/** All flows that the service has, with the one that is built in only if asked for. */
+/** All flows of the service; the built-in one only on request. */
 export async function listFlows(client: ServiceClient, includeBuiltIn = false): Promise<ServedFlow[]> {
   const flows: ServedFlow[] = [];
   for (let skip = 0; ; skip += FLOWS_A_PAGE) {
@@ -129,7 +126,7 @@ export async function listFlows(client: ServiceClient, includeBuiltIn = false): 
   }
 }
 
-/** The flow with this id or name. Throws `CommandError` where there is none, or several. */
+/** The flow with this id or name. Throws `CommandError` if there is none, or several. */
 export async function findFlow(client: ServiceClient, name: string): Promise<ServedFlow> {
   const flows = await listFlows(client, true);
   const found = flows.filter((flow) => flow.id === name.toLowerCase() || flow.name === name);
@@ -145,12 +142,12 @@ export async function findFlow(client: ServiceClient, name: string): Promise<Ser
   );
 }
 
-/** The id of the flow with this id or name. An id may be that of a flow that was deleted. Throws as `findFlow` does. */
+/** The id of the flow with this id or name. An id can belong to a deleted flow. Throws as `findFlow` does. */
 export async function flowIdOf(client: ServiceClient, name: string): Promise<string> {
   return isId(name) ? name.toLowerCase() : (await findFlow(client, name)).id;
 }
 
-/** Whether a text may be the id of a flow, a run or a delivery. */
+/** Whether a text has the form of a flow, run or delivery id. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
@@ -159,11 +156,11 @@ export function isId(text: string): boolean {
 interface ServedWebhook {
   readonly flowId: string;
   readonly key: string;
-  /** Slug, or where there is none, the name of the flow. */
+  /** Slug or, without one, the name of the flow. */
   readonly name: string;
 }
 
-/** The webhooks that a slug or the GUID of a flow names, or all of them. Throws `CommandError` where there is none. */
+/** The webhooks that a slug or flow GUID names, or all of them. Throws `CommandError` if there is none. */
 export async function findWebhooks(client: ServiceClient, slugOrId: string | undefined): Promise<ServedWebhook[]> {
   const all = (await listFlows(client)).flatMap(({ id, name, triggers }) =>
     triggers
@@ -182,7 +179,7 @@ export async function findWebhooks(client: ServiceClient, slugOrId: string | und
   );
 }
 
-/** Options win over the settings, a token over a name. Those of the settings go to their own service and nowhere else. */
+/** Options win over the settings, a token over a name. The settings' credentials are only sent to their own service. */
 function authorizationOf(base: string, given: Credentials, settings: Settings): string | undefined {
   const isGiven = given.token !== undefined || given.user !== undefined;
   const { dashboardToken, dashboardUser, dashboardPassword = '' } = settings;
@@ -195,7 +192,7 @@ function authorizationOf(base: string, given: Credentials, settings: Settings): 
   return `Basic ${Buffer.from(used.user).toString('base64')}`;
 }
 
-/** Whether an address is that of the service which has these settings: on this machine, or where they say that it is reached. */
+/** Whether an address is that of the service with these settings: by host and port, or by its public URL. */
 function isOwnService(base: string, { host, port, publicUrl }: Settings): boolean {
   const url = new URL(base);
   if (publicUrl !== undefined && new URL(publicUrl).origin === url.origin) return true;
@@ -205,20 +202,20 @@ function isOwnService(base: string, { host, port, publicUrl }: Settings): boolea
   return isHere || name === host.toLowerCase();
 }
 
-/** What has the status 403 because of a rule, and not of who asks. */
+/** Reasons for a 403 by a rule, not because of the caller. */
 const RULES: ReadonlySet<unknown> = new Set(['built_in_flow', 'flow_disabled']);
 
-/** The service answered that it does not do what it was asked. */
+/** The service refused the request. */
 export class RefusedError extends CommandError {
   /** The body of the answer. */
   readonly answer: unknown;
-  /** Why, in the words of the service. */
+  /** The reason, in the words of the service. */
   readonly why: string;
   /** Its store is away, or it is starting or stopping. */
   readonly isAway: boolean;
   /** The flow, run or delivery does not exist. */
   readonly isUnknown: boolean;
-  /** A rule forbids it at the moment, whoever asks. */
+  /** A rule currently forbids it for every caller. */
   readonly isRule: boolean;
   constructor(answer: unknown, { status, told }: { readonly status: number; readonly told: string }) {
     super(told);
@@ -230,12 +227,12 @@ export class RefusedError extends CommandError {
   }
 }
 
-/** No service answers, or none that can be reached. */
+/** No service answers, or it cannot be reached. */
 export class NoAnswerError extends CommandError {}
 
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {
-    // Credentials and manifests go where they were sent, and nowhere else.
+    // Credentials and manifests must not follow redirects to another place.
     return await fetch(url, { ...init, redirect: 'error' });
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);

@@ -1,10 +1,10 @@
 import { printable } from '../model/text.ts';
 
-/** What the last column is left with, however long the others are. */
+/** Minimum width of the last column, however wide the others are. */
 const LEAST = 20;
 
 /**
- * Lines of columns under a head. Where a line is longer than `columns`, its last cell is cut. Without `columns`, as for a
+ * Lines of columns under a head. If a line is longer than `columns`, its last cell is cut. Without `columns`, as for a
  * file or a pipe, nothing is cut.
  */
 export function table(

@@ -7,14 +7,14 @@ export interface SpanOptions {
   readonly until?: number;
 }
 
-/** Adds the options for the span of time that a command is about. */
+/** Adds the options for the time span of a command. */
 export function withSpan(command: Command): Command {
   return command
     .option('--since <time>', 'at or after this time: 02:00, 30m, 2h, 3d, ISO 8601, or a date (midnight in UTC)', time)
     .option('--until <time>', 'before this time', time);
 }
 
-/** Reads an option that is a time. */
+/** Parses an option that is a time. */
 export function time(text: string): number {
   const read = readTime(text, Date.now());
   if (read !== undefined) return read;
@@ -23,7 +23,7 @@ export function time(text: string): number {
   );
 }
 
-/** A time as the body of a command has it. */
+/** A time in the form for request bodies. */
 export function isoTimeOf(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();
 }
@@ -31,8 +31,8 @@ export function isoTimeOf(ms: number | undefined): string | undefined {
 const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
 
 /**
- * The time that a person means, in milliseconds since the Unix epoch: of a clock, the last one that is not after `now`, in
- * the time zone of the process. Undefined for what is no time.
+ * The time that a person means, in milliseconds since the Unix epoch; a time of day is its last occurrence that is not
+ * after `now`, in the time zone of the process. Undefined for other text.
  */
 export function readTime(text: string, now: number): number | undefined {
   if (/^\d{8,15}$/.test(text)) return Number(text);
@@ -43,7 +43,7 @@ export function readTime(text: string, now: number): number | undefined {
   return readDate(text);
 }
 
-/** Not a day of 24 hours earlier: clocks are put forward and back. */
+/** Not simply 24 hours earlier: clocks are put forward and back. */
 function lastTimeOf([hours, minutes, seconds]: readonly [number, number, number], now: number): number {
   const at = new Date(now);
   at.setHours(hours, minutes, seconds, 0);
@@ -53,10 +53,10 @@ function lastTimeOf([hours, minutes, seconds]: readonly [number, number, number]
   return yesterday.setHours(hours, minutes, seconds, 0);
 }
 
-/** As the API reads it: a date alone is its midnight in UTC, and a time says its offset. */
+/** As in the API: a date alone is its midnight in UTC, and a time has an offset. */
 function readDate(text: string): number | undefined {
   const [, day] = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d))?$/i.exec(text) ?? [];
-  // The 31st of February is read as the 3rd of March.
+  // The 31st of February would be read as the 3rd of March.
   if (day === undefined || new Date(`${day}T00:00Z`).toJSON()?.startsWith(day) !== true) return undefined;
   const at = Date.parse(text);
   return Number.isNaN(at) ? undefined : at;
