@@ -17,24 +17,24 @@ import {
 } from '../webhooks/access.ts';
 import type { FormerJudges } from './needs.ts';
 
-/** What a deploy of one flow does to who gets in. */
+/** How a deploy of one flow changes access. */
 export interface AccessChange {
   readonly access: Access;
-  /** Where more or less passes, or something new without a signature. */
+  /** Routes that accept more or less, or new ones without an enforced signature. */
   readonly routes: readonly AccessRoute[];
-  /** By the path of a field: what the change of it does. */
+  /** By the path of a field: the effect of its change. */
   readonly fields: ReadonlyMap<string, Access>;
 }
 
 export const NO_CHANGE: AccessChange = { access: 'same', routes: [], fields: new Map() };
 
-/** A trigger that a name leads or led to; without a trigger where it is not served. */
+/** The trigger that a name leads or led to; without `trigger` if it is not served. */
 export interface Route {
   readonly triggerKey: string;
   readonly trigger: WebhookTrigger | undefined;
 }
 
-/** Where each name leads that a flow answers to, in lower case: its slugs, and its id. */
+/** The route of each name of a flow, in lower case: its slugs, and its id. */
 function routesOf({ manifest, webhooks, unserved = [] }: LoadedFlow): Map<string, Route> {
   const routes = new Map<string, Route>();
   for (const [triggerKey, trigger] of Object.entries(manifest.triggers)) {
@@ -42,7 +42,7 @@ function routesOf({ manifest, webhooks, unserved = [] }: LoadedFlow): Map<string
     const served = webhooks.find((each) => each.triggerKey === triggerKey);
     const route = { triggerKey, trigger: served };
     const id = routes.get(manifest.id);
-    // One that lost its slug to another flow answers to no name; one that is not served still does.
+    // A trigger that lost its slug to another flow has no name; one that is not served still does.
     const isLost = id?.trigger === undefined && !unserved.some((each) => each.triggerKey === id?.triggerKey);
     if (id === undefined || (isLost && served !== undefined)) routes.set(manifest.id, route);
     const slug = trigger.inputs.webhookSlug?.toLowerCase();
@@ -51,14 +51,14 @@ function routesOf({ manifest, webhooks, unserved = [] }: LoadedFlow): Map<string
   return routes;
 }
 
-/** Where a slug led by a revision that gave it to a trigger; without a trigger where the revision can no longer be read. */
+/** A slug's route in a revision that gave it to a trigger; without `trigger` if the revision is no longer readable. */
 export function formerRoute(slug: string, triggerKey: string, flow: LoadedFlow | undefined): Route {
   return (flow && routesOf(flow).get(slug)) ?? { triggerKey, trigger: undefined };
 }
 
 /**
- * Where names lead now, or else where they led last: a slug that was given up is no new route. Of two flows that claim a
- * name, the one counts whose trigger is served.
+ * Current routes, or the last ones of unused names: a slug that was given up is not a new route. If two flows claim a
+ * name, the one whose trigger is served counts.
  */
 export function knownRoutes(
   flows: readonly Pick<DeployedFlow, 'loaded'>[],
@@ -77,16 +77,16 @@ export type EntranceGates = Parameters<typeof entranceOf>[1];
 
 interface AccessRequest {
   readonly after: LoadedFlow;
-  /** The revision that it takes the place of; undefined for a new flow. */
+  /** The revision that it replaces; undefined for a new flow. */
   readonly before: LoadedFlow | undefined;
-  /** Where names lead now or led last, those of other flows too: one of them may give this one its slug. */
+  /** Current or last routes of names, including other flows': one of them may give this one its slug. */
   readonly known: ReadonlyMap<string, Route>;
   readonly gates: EntranceGates;
-  /** Those that triggers were served with before, where they were others. */
+  /** The previous gates of the triggers, if they were different. */
   readonly gatesBefore?: EntranceGates | undefined;
 }
 
-/** Gates as they were under other settings, and with other code of the operator's. */
+/** Gates with the settings and the operator's code of an earlier time. */
 export function gatesUnder(
   { settings: former, judges }: FormerJudges,
   { preparer, defaultMode }: EntranceGates,
@@ -100,15 +100,15 @@ export function gatesUnder(
     readonly enforcementMode?: EnforcementMode;
     readonly publicUrl?: string | null;
   };
-  // It is stored without its user, and an earlier build stored none.
+  // Stored without its user name and password; earlier builds did not store it.
   const isSameUrl = publicUrl === undefined || publicUrl === storableUrl(preparer.settings.publicUrl);
   const settings = { ...unset, ...others, ...(!isSameUrl && { publicUrl: publicUrl ?? undefined }) };
   return { preparer: preparer.under(settings), defaultMode: enforcementMode, judges };
 }
 
 /**
- * Compares who gets in by each name before and after. A name that never led anywhere is a new route: it is told as wider where
- * no signature is enforced, and never stands in the way of a deploy.
+ * Compares access by each name before and after. A name that never led anywhere is a new route: it is reported as wider
+ * if no signature is enforced, but never blocks a deploy.
  */
 export function accessChangeOf({ after, before, known, gates, gatesBefore = gates }: AccessRequest): AccessChange {
   const own = before === undefined ? new Map<string, Route>() : routesOf(before);
@@ -118,7 +118,7 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
   const fields = new Map<string, Access>();
   const routes = new Map<string, AccessRoute>();
   const add = (name: string, [one, other]: readonly (Route | undefined)[], route: Omit<AccessRoute, 'route'>) => {
-    // The slug and the id of a flow often lead to one trigger before and after: that is said once.
+    // The slug and the id of a flow often lead to one trigger before and after, so they are reported together.
     const pair = JSON.stringify([one?.trigger?.flowId, one?.triggerKey, other?.triggerKey]);
     const told = routes.get(pair);
     routes.set(pair, { ...route, route: told === undefined ? name : `${told.route} and ${name}` });
@@ -141,7 +141,7 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
     if (was === undefined) {
       const reasons = [
         ...(isVerified(is) ? [] : ['The route is new, and no signature is enforced.']),
-        // Runs in flight may wait there already.
+        // Runs in flight may already wait there.
         ...(is.answers === undefined || before === undefined ? [] : [answerText(is.answers)]),
       ];
       if (reasons.length > 0) add(name, [earlier, route], { ...about, access: 'wider', reasons });
@@ -167,25 +167,25 @@ export function accessChangeOf({ after, before, known, gates, gatesBefore = gate
   return { access: widest(found.map(({ access }) => access)), routes: found, fields };
 }
 
-/** Whether a trigger comes to a slug that another flow has and shares: nobody else gets in, and what comes starts more. */
+/** Whether a trigger joins a slug that another flow shares: access stays the same, and more runs start. */
 function joins(earlier: Route | undefined, route: Route): boolean {
   const [one, other] = [earlier?.trigger, route.trigger];
   return one?.inputs.webhookShared === true && other?.inputs.webhookShared === true && one.flowId !== other.flowId;
 }
 
-/** Whether more get in by a route that was there. */
+/** Whether an existing route accepts more. */
 export function isOpening({ access, before }: AccessRoute): boolean {
   return access === 'wider' && before !== null;
 }
 
-/** Whether more passes a route that was there: then a deploy needs a word. */
+/** Whether any existing route accepts more, so that the deploy must be allowed. */
 export function isOpened({ routes }: Pick<AccessChange, 'routes'>): boolean {
   return routes.some(isOpening);
 }
 
 /**
- * The findings with what each does to who gets in, and one for each route that is opened by nothing that they name: another
- * file behind a reference, say, or a trigger that takes the place of another.
+ * The findings with their effect on access, and one for each wider route that none of them explains: for example
+ * another file behind a reference, or a trigger that replaces another.
  */
 export function withAccess(findings: readonly Finding[], { routes, fields }: AccessChange): Finding[] {
   const told = findings.map((finding) => {

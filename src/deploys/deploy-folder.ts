@@ -9,20 +9,20 @@ import { findReplaced } from './changes/index.ts';
 import { type AccessChange, accessChangeOf, knownRoutes, type Route } from './deploy-access.ts';
 import { claimsOf, type StoredServices, takenNames } from './stored-flows.ts';
 
-/** What the flows of one deploy mean for those that are deployed. */
+/** The effect of the flows of one deploy on deployed flows. */
 export interface DeployFolder {
   /** The flow that this one replaces under a new id. */
   replacedBy(flow: LoadedFlow): ReplacedFlow | undefined;
-  /** What there is once these are deployed. */
+  /** The state after these flows are deployed. */
   after(deploying: readonly LoadedFlow[]): FlowsAfter;
-  /** What it does to who gets in that the flow takes the place of its revision in force. */
+  /** How access changes if the flow replaces its revision in force. */
   accessOf(flow: LoadedFlow, inForce: LoadedFlow | undefined): AccessChange;
 }
 
 interface FlowsAfter {
-  /** Why the flow cannot have the slugs that it wants; undefined where it can. Ignores the flow it replaces. */
+  /** Why the flow cannot have its slugs; undefined if it can. Ignores the flow that it replaces. */
   clashOf(flow: LoadedFlow, replacedId: string | undefined): string | undefined;
-  /** Why a flow that its runs start is missing, or starts this one in turn; undefined where all is well. */
+  /** Why a flow that its runs start is missing, or starts this one in turn; undefined if all is well. */
   lackOf(flow: LoadedFlow): string | undefined;
 }
 
@@ -34,9 +34,9 @@ export interface ReplacedFlow {
 }
 
 export interface FolderOptions {
-  /** All flows that there are to be: a deployed one without a manifest may be the old id of a new one. */
+  /** Whether the list is complete: then a deployed flow without a manifest may be the old id of a new one. */
   readonly isWholeFolder: boolean;
-  /** Ids of flows besides that have a manifest, which cannot be read. */
+  /** Ids of other flows that have a manifest, which cannot be read. */
   readonly unreadable?: ReadonlySet<string> | undefined;
   readonly former: ReadonlyMap<string, Route>;
 }
@@ -49,7 +49,7 @@ export function folderOf(
   const ids = new Set([...unreadable, ...flows.map(({ manifest }) => manifest.id)]);
   const before = catalog.list();
   const deployed = before.map(({ loaded }) => identityOf(loaded));
-  // Of one manifest alone it cannot be told which others are gone, but a disabled flow may be there to be replaced.
+  // A single manifest does not show which flows are gone, but a disabled one may be there to be replaced.
   const gone = before.filter(({ record }) => !ids.has(record.id) && (isWholeFolder || !record.isEnabled));
   const goneIds = new Set(gone.map(({ record }) => record.id));
   const known = knownRoutes(before, former);
@@ -65,7 +65,7 @@ export function folderOf(
   };
 }
 
-/** By name and id: each of perhaps thousands of flows asks. */
+/** Maps by name and id, because each of perhaps thousands of flows asks. */
 function flowsAfter(
   deploying: readonly LoadedFlow[],
   { before, whyApart }: { readonly before: readonly DeployedFlow[]; readonly whyApart: WhyApart },
@@ -80,10 +80,10 @@ function flowsAfter(
   const subFlows = onceEach((flowId) => subFlowsOf(next.get(flowId)?.manifest.steps ?? {}));
   const callers = new Map<string, string[]>();
   for (const id of next.keys()) for (const flowId of subFlows(id)) listed(callers, flowId).push(id);
-  /** A chain that is too long because the flow now runs one that it did not run: of a flow above it, which may not change. */
+  /** A chain that became too long because the flow now runs more flows; a flow above it need not have changed. */
   const lengthenedChain = (flowId: string) => {
     const steps = former.get(flowId)?.manifest.steps;
-    // Nothing runs a flow that was not deployed.
+    // A new flow has no callers.
     if (steps === undefined || isSubset(subFlows(flowId), subFlowsOf(steps))) return undefined;
     const above = new Set([flowId]);
     for (const id of above) for (const caller of callers.get(id) ?? []) above.add(caller);
@@ -153,7 +153,7 @@ function triggerAt({ webhooks }: LoadedFlow, slug: string) {
   return webhooks.find(({ inputs }) => inputs.webhookSlug?.toLowerCase() === slug);
 }
 
-/** A slug that others may have too says nothing of whose place a flow takes. */
+/** A slug that others can share does not show which flow is replaced. */
 function identityOf({ manifest: { id, name }, webhooks }: LoadedFlow) {
   const own = webhooks.filter(({ inputs }) => inputs.webhookShared !== true);
   return { id, name, slugs: own.flatMap(({ inputs }) => inputs.webhookSlug ?? []) };

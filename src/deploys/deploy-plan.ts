@@ -11,30 +11,30 @@ import { type ChangedSecrets, secretFindings } from './needs.ts';
 /** The effect of deploying one flow, and the store operations that carry it out. */
 interface DeployPlan {
   readonly outcome: DeployOutcome;
-  /** Absent where the deploy is refused. */
+  /** Absent if the deploy is refused. */
   readonly deploy?: PlannedDeploy;
 }
 
 interface PlanRequest {
   readonly loaded: LoadedFlow;
-  /** Undefined where the flow was never deployed; one that was deleted is judged by its last revision. */
+  /** Undefined if the flow was never deployed; a deleted one is judged by its last revision. */
   readonly deployed: { readonly flow: FlowRecord; readonly revision: RevisionRecord } | undefined;
   readonly live: LiveFlow;
-  /** What the deploy does to who gets in. */
+  /** How the deploy changes access. */
   readonly access: AccessChange;
   /** Objections to the deploy other than differences, such as a flow that it replaces. */
   readonly objections: readonly Finding[];
-  /** The earlier revision that the manifest is, and the deployed one. */
+  /** The earlier revision with this manifest, and the deployed one. */
   readonly superseded: { readonly revision: number; readonly newest: number; readonly isRemoved: boolean } | undefined;
   readonly allow: readonly Override[];
   readonly source: ManifestSource;
   readonly actor: string;
   readonly reason: string | null;
-  /** Whether the deployed revision has the manifest, its files and its secrets. */
+  /** Whether the deployed revision has the same manifest, files and secrets. */
   readonly isUnchanged: boolean;
-  /** Secrets whose value is another one, or cannot be compared. */
+  /** Secrets whose value changed, or cannot be compared. */
   readonly changedSecrets: ChangedSecrets;
-  /** What is to be stored of it besides; null where that is stored. */
+  /** Needs to store with it; null if they are stored. */
   readonly needs: RevisionNeeds | null;
   readonly settings: ServiceSettings;
   /** Milliseconds since the Unix epoch. */
@@ -42,9 +42,9 @@ interface PlanRequest {
 }
 
 /**
- * Judges a change: what is safe applies, a caution applies while no run of the flow is in flight, what breaks is
- * refused, and so are an earlier revision and a route by which more get in, whatever is in flight. Each of the latter four
- * may be allowed, by its name. Pure.
+ * Judges a change: a safe one applies, a caution applies while no run of the flow is in flight, a breaking one is
+ * refused, and so are an earlier revision and a route that accepts more, whatever is in flight. Each of the latter four
+ * can be allowed by its name. Pure.
  */
 export function planDeploy(request: PlanRequest): DeployPlan {
   const { loaded, deployed, live, access, objections, superseded, allow, source, at, isUnchanged } = request;
@@ -139,7 +139,7 @@ function moves({ loaded, deployed, live, settings }: PlanRequest): ReturnType<ty
   return findMovedRoutes({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings });
 }
 
-/** Steps that may go as long as no run knows them; asked again when the revision is written. */
+/** Steps that can be removed while no run knows them; checked again when the revision is written. */
 function stepsWithoutHistory(snapshot: Json | undefined, { stepsWithHistory }: LiveFlow): string[] {
   const { steps = {} } = (snapshot ?? {}) as { readonly steps?: Readonly<Record<string, Json>> };
   return Object.keys(steps).filter((key) => !stepsWithHistory.includes(key));
@@ -147,7 +147,7 @@ function stepsWithoutHistory(snapshot: Json | undefined, { stepsWithHistory }: L
 
 const NAMED_RUNS = 5;
 
-/** How to go on where runs in flight are in the way. */
+/** What to do about runs in flight that block the deploy. */
 export function busyRefusal(
   flowId: string,
   { runsInFlight, runs, callers }: Pick<LiveFlow, 'runsInFlight' | 'runs' | 'callers'>,
@@ -176,7 +176,7 @@ function namesOf(runs: readonly { readonly id: string }[], count: number): strin
   return ` (${[...named, ...(count > named.length ? [`${count - named.length} more`] : [])].join(', ')})`;
 }
 
-/** Which earlier revision a manifest is, in words. */
+/** The earlier revision with this manifest, in words. */
 export function earlierText({ revision, newest, isRemoved }: NonNullable<PlanRequest['superseded']>): string {
   const removed = isRemoved ? ' (no longer kept)' : '';
   return `revision ${revision}${removed}, older than revision ${newest}, which`;

@@ -27,47 +27,45 @@ import {
 
 /** Puts manifests in force without hurting runs in flight. */
 export interface Deployer {
-  /** What a deploy would do now; changes nothing. */
+  /** The results that a deploy would have now; changes nothing. */
   plan(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**
-   * Deploys the flows together: a flow that is refused goes on with the revision that it has, all others change in one
-   * transaction and are in force when it resolves. Where it rejects nothing has changed.
+   * Deploys the flows together: a refused flow keeps its revision; all others change in one transaction and are in
+   * force when it resolves. If it rejects, nothing has changed.
    */
   deploy(flows: readonly LoadedFlow[], options: DeployOptions): Promise<DeployOutcome[]>;
   /**
-   * Puts in force what the last process had deployed: the manifests given where they are the same, else the stored
-   * revisions, with what those lack. `count` is how many there are. Drafts are not deployed; secrets that are written out in
-   * them may be those of stored revisions.
+   * Restores what the last process had deployed: the given manifests if unchanged, otherwise the stored revisions and
+   * the secrets and files that those lack. `count` is the number of restored flows. Drafts are not deployed, but can
+   * contain plain-text secrets of stored revisions.
    */
   restore(flows: readonly LoadedFlow[], drafts?: readonly LoadedFlow[]): Promise<Omit<Restored, 'outcomes'>>;
   /**
-   * Reads what the revisions in force of the other flows need once more: secrets of the process may have changed. Yields a
-   * line for each problem.
+   * Reads the needs of the other flows' revisions in force again, because secrets of the process may have changed.
+   * Yields one line per problem.
    */
   reopen(options: Deployed & { readonly besides: ReadonlySet<string> }): Promise<readonly StoredProblem[]>;
-  /**
-   * Deletes a flow, or says why not: see the store. It is out of force when it resolves.
-   */
+  /** Deletes a flow, or says why not: see the store. It is out of force when it resolves. */
   delete(flowId: string): ReturnType<Store['deleteFlow']>;
   /**
-   * Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. What this
-   * process was doing to it when it was asked is in force too when it resolves. Rejects as the store does.
+   * Applies what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. This
+   * process' own earlier changes to it are in force too when it resolves. Rejects as the store does.
    */
   refresh(flowId: string): Promise<void>;
 }
 
-/** A deploy that somebody should hear of, and who did it. */
+/** A deploy to report, and its author. */
 export interface ToldDeploy extends DeployOutcome, Omit<Deployed, 'isFirst'> {}
 
-/** Who deploys, and why. */
+/** The author of a deploy, and the reason. */
 interface Deployed {
   readonly actor: string;
   readonly reason?: string | null | undefined;
-  /** Nothing was deployed before: new flows and routes are nothing to tell of. */
+  /** Nothing was deployed before: new flows and routes are not reported. */
   readonly isFirst?: boolean | undefined;
 }
 
-/** Those that changed, those that were refused, those by which more get in, and those whose secrets have other values. */
+/** Outcomes to report: changed or refused flows, wider access, or secrets with new values. */
 function toldOf(outcomes: readonly DeployOutcome[], { actor, reason, isFirst }: Deployed): ToldDeploy[] {
   return outcomes
     .filter(
@@ -85,25 +83,25 @@ interface DeployOptions extends Deployed, Omit<FolderOptions, 'former'> {
   readonly source: ManifestSource;
 }
 
-/** Who deploys the folder at a start, on a signal, or because a file changed. */
+/** The author of the folder's deploys at a start, on a signal, or after a changed file. */
 export const ITSELF = 'sluice';
 
 interface DeployerServices extends StoredServices {
-  /** Called with what a deploy changed, what it refused, and by which more get in; the deploy waits for it. */
+  /** Called with changed, refused and access-widening deploys; the deploy waits for it. */
   readonly onTold?: ((outcomes: readonly ToldDeploy[]) => Promise<void>) | undefined;
   readonly store: StoredServices['store'] &
     Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'findSuperseded' | 'listRoutes'>;
 }
 
-/** What is to become of one flow. */
+/** The plan for one flow. */
 interface Planned extends ReturnType<typeof planDeploy> {
   readonly flow: LoadedFlow;
-  /** The revision that is deployed; null where none is. */
+  /** The deployed revision; null if there is none. */
   readonly current: number | null;
   readonly replaced: ReplacedFlow | undefined;
 }
 
-/** Obstacles may change while they are judged; after this many tries an operator has to decide. */
+/** Obstacles can change during planning; after this many tries an operator must decide. */
 const TRIES = 5;
 
 export function createDeployer(services: DeployerServices): Deployer {
@@ -112,11 +110,11 @@ export function createDeployer(services: DeployerServices): Deployer {
 
 class FlowDeployer implements Deployer {
   readonly #services: DeployerServices;
-  /** Each deploy is judged against what the one before has left. */
+  /** Each deploy is judged against the result of the one before. */
   readonly #queue = serially();
-  /** Refreshes that have not begun to read: one of them serves all who ask until then. */
+  /** Refreshes that have not begun to read: each serves all callers until then. */
   readonly #refreshes = new Map<string, Promise<void>>();
-  /** The last manifest that this process had of each flow: it may hold secrets that could not be stored. */
+  /** This process' last manifest of each flow: it can contain secrets that could not be stored. */
   readonly #offered = new Map<string, LoadedFlow>();
 
   constructor(services: DeployerServices) {
@@ -139,7 +137,7 @@ class FlowDeployer implements Deployer {
         const deploying = planned.flatMap(({ deploy, ...each }) =>
           deploy === undefined ? [] : [{ ...each, deploy: { ...deploy, known } }],
         );
-        // What is put in force at once, below, is prepared in turns.
+        // Prepared in turns here, because all of it is put in force at once below.
         const turn = inTurns();
         for (const { flow } of deploying) {
           await turn();
@@ -149,7 +147,7 @@ class FlowDeployer implements Deployer {
         if (result.kind !== 'applied') {
           const tried = (tries.get(result.flowId) ?? 0) + 1;
           tries.set(result.flowId, tried);
-          // What another process deployed is not in force here yet.
+          // This process has not yet applied another process' deploys.
           for (const flowId of (result.kind === 'outdated' && result.others) || [])
             await refreshFlow(flowId, this.#services, this.#offered.get(flowId));
           if (tried === TRIES) stuck.set(result.flowId, result.kind === 'busy' ? result.runsInFlight : 0);
@@ -228,7 +226,7 @@ class FlowDeployer implements Deployer {
     for (const flow of flows) this.#offered.set(flow.manifest.id, flow);
   }
 
-  /** Flows that are `stuck` are refused: so many runs of them are always in the way. */
+  /** Flows that are `stuck` are refused, because that number of runs always blocked them. */
   async #planAll(
     flows: readonly LoadedFlow[],
     options: DeployOptions,
@@ -245,7 +243,7 @@ class FlowDeployer implements Deployer {
         runsInFlight === undefined ? plan : refused(plan, busyRefusal(flow.manifest.id, { runsInFlight, runs: [] })),
       );
     }
-    // A flow that is refused keeps its slugs, and so is in the way of another that wants one of them.
+    // A refused flow keeps its slugs, so it blocks another flow that wants one of them.
     const clashing = new Set<LoadedFlow>();
     for (let found = -1; found !== clashing.size; ) {
       found = clashing.size;
@@ -309,8 +307,8 @@ class FlowDeployer implements Deployer {
     if (source !== 'folder' || !isOld || allow.includes('rollback') || superseded === undefined || flow === undefined) {
       return planned;
     }
-    // What was deployed or deleted on purpose is not taken back by a folder that is older: that of a replica that starts
-    // again.
+    // An older folder, such as that of a restarted replica, does not undo deploys and deletions that were made on
+    // purpose.
     const { version, name } = flow;
     const { access, routes } = NO_CHANGE;
     const kept = {
@@ -333,8 +331,8 @@ class FlowDeployer implements Deployer {
   }
 
   /**
-   * As this process serves it, or, where another one deployed it a moment ago, as it will. One that lacked a secret is
-   * compared with that secret where it is there by now.
+   * The revision as this process serves it or, if another process deployed it a moment ago, will serve it. If it lacked
+   * a secret that exists by now, it is compared with that secret.
    */
   async #inForce(deployed: DeployedRevision, offered: LoadedFlow): Promise<LoadedFlow> {
     const known = this.#services.catalog.find(deployed.flow.id);
@@ -343,7 +341,7 @@ class FlowDeployer implements Deployer {
     return (await openRevision({ name: deployed.flow.name, ...deployed }, this.#services, offered)).flow;
   }
 
-  /** Where the slugs led last that the flows want and none has now. */
+  /** Last routes of slugs that the flows want and no flow has. */
   async #formerRoutes(flows: readonly LoadedFlow[]): Promise<ReadonlyMap<string, Route>> {
     const { store, catalog } = this.#services;
     const taken = takenNames(catalog.list().map(({ loaded }) => loaded));
@@ -358,7 +356,7 @@ class FlowDeployer implements Deployer {
     return former;
   }
 
-  /** As it would be served again; undefined where its manifest is removed. */
+  /** The revision as it would be served again; undefined if its manifest is removed. */
   async #readRevision(flowId: string, number: number): Promise<LoadedFlow | undefined> {
     const revision = await this.#services.store.findRevision(flowId, number);
     if (revision?.snapshot === undefined) return undefined;
@@ -371,7 +369,7 @@ class FlowDeployer implements Deployer {
     return flowIdChanged({ replaced: { id, name }, next, because, live });
   }
 
-  /** Where a deploy under another id was allowed, what led to the old flow leads to the new one from now on. */
+  /** If a deploy under another id was allowed, the old flow's names lead to the new one from now on. */
   #putInForce(flows: readonly (Pick<DeployedFlow, 'record' | 'loaded'> & Pick<Planned, 'replaced'>)[]): void {
     const { catalog, onDeployed } = this.#services;
     for (const { record, loaded, replaced } of flows) {

@@ -26,55 +26,55 @@ import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
 import type { NeedsReader } from './needs.ts';
 import { logUnreadable, whatUnreadable } from './unreadable.ts';
 
-/** The manifests in force, and how others come in their place while the service runs. */
+/** The manifests in force, and how to replace them while the service runs. */
 export interface Deployment {
   /**
-   * Puts the manifests that a start has loaded in force; a flow whose change is refused, or whose manifest cannot be read,
-   * goes on as it was deployed, unless the start is to fail with it: then it rejects with `DeploysRefusedError`. Yields a line
-   * for each problem, refusals included.
+   * Puts the manifests of a start in force. A flow whose change is refused, or whose manifest cannot be read, stays as
+   * it was deployed, unless the settings make the start fail: then it rejects with `DeploysRefusedError`. Yields one
+   * line per problem, including refusals.
    */
   start(folder: Pick<ManifestFolder, 'flows' | 'unreadable'>): Promise<readonly string[]>;
-  /** Puts in force what another process did to a flow; see `Deployer`. Resolves once those who follow are done too. */
+  /** Applies what another process did to a flow; see `Deployer`. Resolves once all followers are done too. */
   refresh(flowId: string): Promise<void>;
   /**
-   * Asks the store once for all who ask meanwhile which flows a name, an id or a slug, leads to by now, and puts in force what
-   * others did to them; yields whether that changed nothing here.
+   * Looks up in the store to which flows a name (an id or a slug) leads by now, in one query for all concurrent
+   * callers, and applies other processes' changes to them; yields whether that changed nothing here.
    */
   confirm(name: string): Promise<boolean>;
-  /** Calls back before each reload, except for a plan, to read again what manifests refer to. Returns a line for each mistake. */
+  /** Calls back before each reload, except for a plan, to read references again. Returns one line per mistake. */
   onReload(readAgain: () => readonly string[]): void;
   /** Calls back after each refresh of a flow; the refresh waits. */
   onRefreshed(follow: (flowId: string) => Promise<void>): void;
   /**
-   * Calls back with deploys that were refused, by which more get in, or whose secrets have other values: with those so far,
-   * before it resolves, and from now on; the deploy waits.
+   * Calls back with deploys that were refused, that widen access, or whose secrets have new values: with earlier ones
+   * before it resolves, then with later ones; the deploy waits.
    */
   onTold(tell: (outcomes: readonly ToldDeploy[]) => Promise<void>): Promise<void>;
   /**
-   * Reads the folder again and deploys what changed, and reads again what the revisions in force need. A manifest that cannot
-   * be read concerns its flow alone, unless a start is to fail with it: then nothing changes.
+   * Reads the folder again, deploys what changed, and reads the needs of revisions in force again. A manifest that
+   * cannot be read only affects its flow, unless the settings make a start fail with it: then nothing changes.
    */
   reload(options?: ReloadOptions): Promise<Reload>;
-  /** Never rejects: the log has what was done and what went wrong. */
+  /** Never rejects: successes and failures go to the log. */
   reloadAndLog(): Promise<void>;
-  /** Reloads whenever the folder changes, until the function that it yields is called. */
+  /** Reloads whenever the folder changes, until the returned function is called. */
   watch(): () => void;
-  /** Deletes a flow that no manifest of the folder has, or says why not. */
+  /** Deletes a flow without a manifest in the folder, or says why not. */
   delete(flowId: string): Promise<Deletion>;
-  /** Reads one manifest that did not come from the folder; `name` is the flow's where the manifest gives none. */
+  /** Reads one manifest from outside the folder; `name` is the flow's if the manifest has none. */
   parse(text: string, name: string): ParsedFlow;
-  /** Reads a stored revision as if it were sent over the API again; a secret that cannot be had is an error. */
+  /** Reads a stored revision as if the API received it again; an unavailable secret is an error. */
   parseRevision(revision: Pick<RevisionRecord, 'flowId' | 'snapshot' | 'needs'>): Promise<ParsedFlow>;
-  /** Reads several that came in one JSON array; a flow that has no name keeps the one that it is deployed with. */
+  /** Reads several manifests from one JSON array; a flow without a name keeps its deployed name. */
   parseAll(text: string): Promise<{ flows: readonly LoadedFlow[]; issues: readonly ManifestIssue[] }>;
-  /** Deploys manifests that did not come from the folder together, or says what that would do. */
+  /** Deploys manifests from outside the folder together, or reports what that would do. */
   deploy(flows: readonly LoadedFlow[], options: DeployRequest): Promise<DeployOutcome[]>;
 }
 
 type Deletion =
   | Awaited<ReturnType<Deployer['delete']>>
   | { readonly kind: 'inFolder'; readonly file: string }
-  /** Whether a manifest of the folder has it cannot be told. */
+  /** Whether the folder has a manifest of it is unknown. */
   | { readonly kind: 'unreadable'; readonly issues: readonly ManifestIssue[] };
 
 interface ParsedFlow {
@@ -83,31 +83,31 @@ interface ParsedFlow {
 }
 
 interface ReloadOptions {
-  /** What is deployed although it would be refused. */
+  /** Refused changes to deploy anyway. */
   readonly allow?: readonly Override[];
-  /** Says what would happen and changes nothing. */
+  /** Only reports what would happen; changes nothing. */
   readonly isPlan?: boolean;
-  /** Who does it; the service itself where not given. */
+  /** The author; defaults to the service itself. */
   readonly actor?: string;
-  /** Why. */
+  /** The reason. */
   readonly reason?: string | null | undefined;
 }
 
 interface DeployRequest extends ReloadOptions {
-  /** They are all that there are to be: a deployed one without a manifest may be the old id of a new one. */
+  /** Whether the list is complete: then a deployed flow without a manifest may be the old id of a new one. */
   readonly isWholeFolder?: boolean;
 }
 
 interface Reload {
-  /** Whether anything could be deployed; else `issues` says why not. */
+  /** Whether anything could be deployed; if not, `issues` says why. */
   readonly isValid: boolean;
   readonly issues: readonly ManifestIssue[];
   /** Manifests that were not deployed because they cannot be read. */
   readonly unreadable: readonly UnreadableManifest[];
   readonly outcomes: readonly DeployOutcome[];
   /**
-   * A line for each manifest older than the deployed revision, for each deployed flow without a manifest, and for each
-   * secret that a flow may no longer reference.
+   * One line for each manifest older than the deployed revision, each deployed flow without a manifest, and each secret
+   * that a flow may no longer reference.
    */
   readonly warnings: readonly string[];
 }
@@ -122,18 +122,18 @@ interface DeploymentServices
   readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */
   readonly folder: string;
-  /** What starts, reloads and changes of a watched folder deploy although it would be refused; nothing by default. */
+  /** Refused changes that starts, reloads and changes of a watched folder deploy anyway; none by default. */
   readonly allow?: readonly Override[] | undefined;
-  /** A start fails where a change is refused, or a manifest cannot be read. */
+  /** A start fails if a change is refused, or a manifest cannot be read. */
   readonly failsWhenRefused?: boolean | undefined;
 }
 
-/** Of slugs and ids of flows; no other name leads anywhere. */
+/** The form of slugs and flow ids; other names lead nowhere. */
 const NAME = /^[\w.~-]{1,128}$/;
-/** Between two questions, which refusals wait for: 50 a second at most, whatever strangers send. */
+/** Pause between two queries, which refusals wait for: at most 50 a second, whatever strangers send. */
 const PAUSE_MS = 20;
 
-/** One question at a time, about all names that wait for it: strangers who guess names or signatures load no database. */
+/** One query at a time, for all waiting names: guesses of names or signatures by strangers cannot load the database. */
 function confirming({
   store,
   catalog,
@@ -181,7 +181,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       for (const tell of listeners) await tell(outcomes);
     },
   });
-  // A folder that was read earlier must not be deployed later.
+  // An earlier reading of the folder must not be deployed later.
   const reloads = serially();
   const reload = (options: ReloadOptions = {}) =>
     reloads.run(async () => {
@@ -223,7 +223,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       const started = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
       const lines = started.refused.map(({ name, refusal }) => `refused ${name}: ${refusal}`);
       if (lines.length > 0 && services.failsWhenRefused === true) {
-        // Nothing is recorded yet of what lets others in: the next start has to find it again.
+        // Access changes are not recorded yet: the next start must find them again.
         for (const needs of started.replaced) await services.store.renewNeeds(needs);
         throw new DeploysRefusedError(lines);
       }
@@ -266,7 +266,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
   };
 }
 
-/** What would be lost with this process: another one, and the next, would refuse what the secrets are to verify. */
+/** Secrets that would be lost with this process: others, and the next one, would refuse deliveries that need them. */
 function unstorableSecrets(
   { file, manifest }: LoadedFlow,
   { canSeal, literalPlaces }: Pick<NeedsReader, 'canSeal' | 'literalPlaces'>,
@@ -280,10 +280,7 @@ function unstorableSecrets(
 
 type Folder = Pick<ManifestFolder, 'flows' | 'unreadable'>;
 
-/**
- * Allows requests what the folder references. A manifest that cannot be read takes nothing away: what its flow was deployed
- * with stays allowed.
- */
+/** Allows requests to use the folder's references. Those of a flow whose manifest is unreadable stay allowed. */
 async function useFolder(
   { flows, unreadable }: Folder,
   { store, extensions }: Pick<DeploymentServices, 'store' | 'extensions'>,
@@ -297,8 +294,8 @@ async function useFolder(
 }
 
 /**
- * Notes what of the folder is not in force: manifests that cannot be read, and those of new flows that were refused. What
- * they name is not served, unless something else is deployed there.
+ * Records manifests of the folder that are not in force: unreadable ones, and refused ones of new flows. Their names
+ * are not served, unless something else is deployed there.
  */
 function noteUnreadable(
   { flows, unreadable }: Folder,
@@ -341,13 +338,13 @@ async function startFrom(
   const { catalog } = services;
   const drafts = unreadable.flatMap(({ draft }) => draft ?? []);
   const { problems: warnings, replaced, count } = await deployer.restore(flows, drafts);
-  // Of a new database everything is new, and a start says of each trigger what it lets in.
+  // In a new database everything is new, and a start reports for each trigger which deliveries it accepts.
   const options = { allow, isWholeFolder: true, source: 'folder', actor: ITSELF, isFirst: count === 0 } as const;
   const outcomes = await deployer.deploy(flows, { ...options, unreadable: idsOf(unreadable) });
   noteUnreadable({ flows, unreadable }, { ...services, outcomes });
   const refused = outcomes.filter(({ action }) => action === 'refused');
   const kept = outcomes.filter(({ warning }) => warning !== undefined);
-  // What a stored revision lacked matters no more where a manifest has come in its place.
+  // Problems of a stored revision no longer matter if a manifest has replaced it.
   const stored = new Set([...refused, ...kept].map(({ flowId }) => flowId));
   const isServed = ({ flowId }: { flowId: string }) =>
     stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
@@ -379,7 +376,7 @@ async function reloadFolder(
   const outcomes = await deployer[isPlan ? 'plan' : 'deploy'](flows, { ...options, unreadable: idsOf(unreadable) });
   const lines = [...warningsOf(outcomes), ...orphansOf({ flows, unreadable }, catalog)];
   if (isPlan) return { isValid: true, issues, unreadable, outcomes, warnings: lines };
-  // What the folder has put in force has just read what it needs.
+  // Flows that the folder has just put in force have just read their needs.
   const isFromFolder = ({ action, warning }: DeployOutcome) => action !== 'refused' && warning === undefined;
   const besides = new Set(outcomes.filter(isFromFolder).map(({ flowId }) => flowId));
   const problems = await deployer.reopen({ besides, actor, reason });
@@ -393,7 +390,7 @@ function warningsOf(outcomes: readonly DeployOutcome[]): string[] {
 }
 
 function orphansOf({ flows, unreadable }: Folder, catalog: Catalog): string[] {
-  // A file that does not say which flow it has may have any.
+  // A file without a readable id may be any flow.
   if (unreadable.some(({ flowId }) => flowId === undefined)) return [];
   const ids = new Set([...idsOf(unreadable), ...flows.map(({ manifest }) => manifest.id)]);
   const gone = catalog.list().filter(({ record }) => !ids.has(record.id) && record.id !== ALERT_FLOW_ID);
@@ -403,7 +400,7 @@ function orphansOf({ flows, unreadable }: Folder, catalog: Catalog): string[] {
   );
 }
 
-/** What a reload did, for the log. */
+/** Logs the result of a reload. */
 function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, logger: Logger): void {
   const lines = issues.map(formatIssue);
   if (!isValid) {
@@ -419,10 +416,10 @@ function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, 
   );
 }
 
-/** An editor or a checkout writes files in several goes: so long nothing may have happened before they are read. */
+/** An editor or a checkout writes files in several steps: this long must be quiet before they are read. */
 const QUIET_MS = 200;
 
-/** Calls back when manifests or the file of variables have changed; yields how to stop. */
+/** Calls back when manifests or the variables file have changed; yields the function that stops it. */
 function watchReads(folder: string, onChange: () => void, logger: Logger): () => void {
   const stops = [
     watchFolder(folder, { isRead: (name) => name.endsWith('.json'), onChange, logger }),
@@ -439,11 +436,11 @@ interface Watching {
   readonly logger: Logger;
 }
 
-/** Calls back when what a reload reads has changed in the folder; yields how to stop. */
+/** Calls back when a file that a reload reads has changed in the folder; yields the function that stops it. */
 function watchFolder(folder: string, { isRead, onChange, logger }: Watching): () => void {
   let timer: NodeJS.Timeout | undefined;
   const watcher = watch(folder, (_event, name) => {
-    // Where the system does not say which file it was, it may have been one of them.
+    // If the system does not name the file, it may have been one of them.
     if (name !== null && !isRead(name)) return;
     clearTimeout(timer);
     timer = setTimeout(onChange, QUIET_MS).unref();

@@ -3,16 +3,17 @@ import type { Callers, LiveFlow } from '../model/finding.ts';
 import type { FlowRecord, Store } from '../store/store.ts';
 import type { Holding } from '../webhooks/holding.ts';
 
-/** Switches flows off and on: at once, or so that their runs run out first. What it says is durable. */
+/** Switches flows off and on: at once, or after their runs have ended. The state is durable. */
 export interface FlowSwitch {
   /**
-   * These yield undefined for an unknown flow; setting what is already set changes nothing but what becomes of its
-   * deliveries. Whether those are held while the flow is closed is what its triggers say, if `holdsDeliveries` does not.
+   * Both yield undefined for an unknown flow; setting the current state again only changes how its deliveries are
+   * handled. By default, the flow's triggers decide whether deliveries are held while it is closed; `holdsDeliveries`
+   * overrides them.
    */
   setEnabled(flowId: string, isEnabled: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
   /**
-   * From now on the flow starts no runs, whatever triggers it; those in flight go on to their ends, and so do those of other
-   * flows, which may still start this one.
+   * From now on the flow starts no runs, whatever triggers it. Its runs in flight go on to their ends, and so do those
+   * of other flows, which can still start this one.
    */
   drain(flowId: string, holdsDeliveries?: boolean): Promise<DrainState | undefined>;
   /** The flow starts runs again, those of held deliveries first, unless it is disabled. */
@@ -23,14 +24,14 @@ export interface FlowSwitch {
 interface DrainState {
   readonly flow: FlowRecord;
   readonly isDraining: boolean;
-  /** It is drained, and no run is in flight any more nor can one be started. */
+  /** It is drained: no run is in flight any more, and none can be started. */
   readonly isDone: boolean;
   readonly runsInFlight: number;
-  /** The oldest first, with the steps they have reached. */
+  /** Oldest first, with the steps that they have reached. */
   readonly runs: LiveFlow['runs'];
-  /** Runs in flight of other flows that may start runs of this one: those that were when the drain began. */
+  /** Runs in flight of other flows that can start runs of this one: those from before the drain. */
   readonly callers: Callers;
-  /** Deliveries that are kept until it starts runs again. */
+  /** Deliveries that are held until it starts runs again. */
   readonly held: number;
 }
 

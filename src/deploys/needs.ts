@@ -12,10 +12,10 @@ import type { ManifestSource } from '../model/manifest.ts';
 import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
 import { judgesOf } from '../webhooks/access.ts';
 
-/** Settings that decide who gets in, by name; those that are not set are absent. */
+/** Settings that decide which deliveries get in, by name; unset ones are absent. */
 export type AccessSettings = JsonObject;
 
-/** A key, at work. */
+/** A usable key. */
 interface Sealer {
   readonly keyId: string;
   digest(text: string): string;
@@ -23,17 +23,17 @@ interface Sealer {
   open(sealed: Uint8Array, about: { readonly deliveryId: string; readonly bodyBytes: number }): Buffer | undefined;
 }
 
-/** Keys that secrets of revisions are sealed with. */
+/** Keys that seal the secrets of revisions. */
 interface NeedsKeys {
-  /** Seals from now on; undefined where there is none: then only whoever has the manifest has its literal secrets. */
+  /** Seals from now on; undefined without a key: then only owners of the manifest have its plain-text secrets. */
   readonly current: Sealer | undefined;
-  /** That of an earlier time too. */
+  /** Also finds earlier keys. */
   find(keyId: string): Sealer | undefined;
 }
 
 export type ChangedSecrets = ReadonlyMap<string, string | null>;
 
-/** Of references whose value is another one, by place, and null of secrets that cannot be compared. */
+/** Findings about references whose value changed, by place, and about secrets (null) that cannot be compared. */
 export function secretFindings(changed: ChangedSecrets): Finding[] {
   return [...changed].map(([path, reference]) => ({
     rule: 'secret-changed',
@@ -49,30 +49,30 @@ export function secretFindings(changed: ChangedSecrets): Finding[] {
   }));
 }
 
-/** How the needs of a manifest differ from those of the revision that has the same text. */
+/** How the needs of a manifest differ from those of the revision with the same text. */
 interface NeedsDifference {
-  /** A secret that is written out is another one, or comes over the API and cannot be compared. */
+  /** A plain-text secret differs, or comes from the API and cannot be compared. */
   readonly isForeign: boolean;
   /**
-   * By place: references whose value is another one, and null for secrets of the folder that are written out and that cannot be
-   * compared, because the key that sealed the stored ones is lost. The folder is as much the operator's as the key.
+   * By place: references whose value changed, and null for plain-text secrets of the folder that cannot be compared,
+   * because the key that sealed the stored ones is lost. The folder belongs to the operator as the key does.
    */
   readonly changed: ChangedSecrets;
 }
 
-/** Reads and writes what revisions need besides their snapshots. */
+/** Reads and writes the needs of revisions, which their snapshots lack. */
 export interface NeedsReader {
-  /** Whether secrets that are written out can be stored. */
+  /** Whether plain-text secrets can be stored. */
   readonly canSeal: boolean;
-  /** Places of the secrets that are written out. */
+  /** Places of plain-text secrets. */
   literalPlaces(manifest: LoadedFlow['manifest']): readonly string[];
   needsOf(flow: LoadedFlow): Promise<RevisionNeeds>;
-  /** `offered` may have what was not stored: a secret counts only if its digest is the one that was. */
+  /** `offered` can provide secrets that were not stored: each counts only if its digest matches the stored one. */
   open(revision: Pick<RevisionRecord, 'flowId' | 'needs'>, offered: LoadedFlow | undefined): Promise<OpenedNeeds>;
   compare(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): Promise<NeedsDifference>;
-  /** Whether the scheme of a trigger was known and is not: it has left with the operator's code. */
+  /** Whether the scheme of a trigger was known and is no longer: it has left with the operator's code. */
   lacksScheme(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): boolean;
-  /** What the operator sets or registers that decides who gets in, where that was something else when the revision was last put in force. */
+  /** The access settings and operator's code from when the revision was last put in force, if they were different. */
   formerJudges(revision: Pick<RevisionRecord, 'needs'>, flow: LoadedFlow): FormerJudges | undefined;
 }
 
@@ -81,9 +81,9 @@ export type FormerJudges = Pick<RevisionNeeds, 'settings' | 'judges'>;
 interface NeedsServices {
   readonly keys: NeedsKeys;
   readonly rules: Readonly<Record<ManifestSource, Pick<ManifestRules, 'handlers' | 'readSecret'>>>;
-  /** What judges triggers. */
+  /** The code that judges triggers. */
   readonly gates: Parameters<typeof judgesOf>[1];
-  /** Settings that decide who gets in. */
+  /** Settings that decide which deliveries get in. */
   readonly settings: AccessSettings;
 }
 
@@ -92,7 +92,7 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
   const literals = ({ source, manifest }: Pick<LoadedFlow, 'source' | 'manifest'>) =>
     literalsOf(manifest, (stepType) => rules[source].handlers.get(stepType)?.secretInputs ?? []);
 
-  /** Undefined where the key is not had. */
+  /** Undefined if the key is unavailable. */
   const digester = (digestedWith: RevisionNeeds['digestedWith'], flowId: string) => {
     const textOf = (name: string, value: string) => JSON.stringify(['secret of a revision', flowId, name, value]);
     if ('salt' in digestedWith) {
@@ -161,7 +161,7 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
       if (isTaken) for (const place of written.keys()) changed.set(place, null);
       const same = await Promise.all([...written].map(([place, text]) => isTaken || isSame(place, text)));
       for (const [text, { place, value }] of referencesOf(flow, rules[flow.source].readSecret)) {
-        // One that could not be read when it was stored, or under a key that is not had, may always have been this one.
+        // Without a stored digest, or without the key to compare it, the value may always have been this one.
         if (digest === undefined || needs.digests[text] === undefined) continue;
         if (!(await isSame(text, value))) changed.set(place, text);
       }
@@ -184,7 +184,7 @@ function judgesIn({ webhooks }: LoadedFlow, gates: NeedsServices['gates']): NonN
   return Object.fromEntries(webhooks.map((trigger) => [trigger.triggerKey, judgesOf(trigger, gates)]));
 }
 
-/** Values of the references that decide who gets in, as they are now, and where each is named first. */
+/** Current values of the references that decide access, and the first place of each. */
 function referencesOf({ manifest }: LoadedFlow, readSecret: ManifestRules['readSecret']) {
   const found = new Map<string, { readonly place: string; readonly value: string }>();
   for (const [key, trigger] of Object.entries(manifest.triggers)) {
@@ -209,16 +209,14 @@ function openSealed(
   return opened && new Map(Object.entries(JSON.parse(opened.toString()) as Record<string, string>));
 }
 
-/** Binds them to their flow: they open for no other one. */
+/** Binds secrets to their flow: they cannot be opened for another one. */
 function sealedFor(flowId: string): string {
   return `secrets of ${flowId}`;
 }
 
 const derive = promisify<string, string, number, { N: number; r: number; p: number }, Buffer>(scrypt);
 
-/**
- * Without a key, whoever reads the database could guess short secrets by their digests: each guess costs them some 40 ms.
- */
+/** Without a key, readers of the database could guess short secrets by their digests: a guess costs some 40 ms. */
 async function slowDigest(text: string, salt: string): Promise<string> {
   return (await derive(text, salt, 16, { N: 16_384, r: 8, p: 1 })).toString('hex');
 }

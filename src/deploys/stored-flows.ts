@@ -13,33 +13,33 @@ import { type NeedsReader, secretFindings } from './needs.ts';
 export interface StoredServices {
   readonly store: Pick<Store, 'findFlow' | 'findRevision' | 'listDeployed' | 'renewNeeds'>;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'prepare' | 'put' | 'remove'>;
-  /** What stored revisions are judged by, by where they came from. */
+  /** The rules for stored revisions, by their origin. */
   readonly rules: Readonly<Record<ManifestSource, Parameters<typeof storedFlow>[1]>>;
   readonly needs: NeedsReader;
-  /** Prepares the triggers of manifests and of stored revisions, so that who gets in can be compared. */
+  /** Prepares the triggers of manifests and of stored revisions, for comparing access. */
   readonly gates: EntranceGates['preparer'];
   readonly settings: ServiceSettings;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The catalog has changed: triggers and schedules are to follow. */
+  /** Called when the catalog has changed, to update triggers and schedules. */
   readonly onDeployed: () => void;
 }
 
-/** The last manifest that this process had of each flow: it may hold secrets that could not be stored. */
+/** This process' last manifest of each flow: it can contain secrets that could not be stored. */
 type Offered = ReadonlyMap<string, LoadedFlow>;
 
-/** What a stored revision lacks. */
+/** A problem of a stored revision. */
 export interface StoredProblem {
   readonly flowId: string;
   readonly message: string;
 }
 
 export interface Restored {
-  /** A line for each problem. */
+  /** One line per problem. */
   readonly problems: readonly StoredProblem[];
-  /** Of flows into which others get than when they were last put in force: by other settings, or other values of secrets. */
+  /** Flows that accept more than when they were last put in force, through other settings or values of secrets. */
   readonly outcomes: readonly DeployOutcome[];
-  /** Needs that others were stored for: to be put back where the start fails before the outcomes are kept. */
+  /** Replaced stored needs, to put back if the start fails before the outcomes are stored. */
   readonly replaced: readonly Renewal[];
   readonly count: number;
 }
@@ -87,7 +87,7 @@ export async function restoreFlows(
 }
 
 /**
- * Puts the revisions of the flows that are in force, except some, in force with what they need as it is now: another value
+ * Puts the revisions in force, except those of `besides`, in force again with their needs as they are now: a new value
  * behind a reference counts from now on, and a flow that lacks one is not served.
  */
 export async function reopenFlows(
@@ -100,7 +100,7 @@ export async function reopenFlows(
   for (const { record, loaded: before } of catalog.list()) {
     const { id, name } = record;
     const revision = besides.has(id) ? undefined : await store.findRevision(id, record.revision);
-    // What the service deploys itself needs nothing.
+    // The service's own flows need nothing.
     if (revision?.snapshot === undefined || revision.source === null) continue;
     const opened = await openRevision({ name, revision }, services, offered.get(id));
     const given = takenNames([before]);
@@ -119,7 +119,7 @@ export async function reopenFlows(
   return { problems, outcomes };
 }
 
-/** A revision in force as this process can serve it, with a line for each problem; `offered` may have secrets that were not stored. */
+/** A deployed revision as this process can serve it, with its problems; `offered` can have unstored secrets. */
 export async function openRevision(
   { name, revision }: { readonly name: string; readonly revision: RevisionRecord },
   { rules, needs }: Pick<StoredServices, 'rules' | 'needs'>,
@@ -129,15 +129,15 @@ export async function openRevision(
   return storedFlow({ ...revision, name }, rules[revision.source ?? 'folder'], opened);
 }
 
-/** A revision whose needs are others than those that are stored. */
+/** A revision whose needs differ from the stored ones. */
 interface Stale {
-  /** Absent where this process lacks something of the revision: what is stored may be all that is left of it. */
+  /** Absent if this process lacks a part of the revision: the stored needs may be the last copy. */
   readonly renewal: Renewal | undefined;
-  /** Absent where there is nothing to tell. */
+  /** Absent if there is nothing to report. */
   readonly outcome?: DeployOutcome;
 }
 
-/** Compares the secrets, settings and code that a revision is put in force with to those of the last time. */
+/** Compares the current secrets, settings and code of a revision with those from when it was last put in force. */
 async function staleNeeds(
   { record, revision, loaded }: { record: FlowRecord; revision: RevisionRecord; loaded: LoadedFlow },
   { needs, gates, settings }: StoredServices,
@@ -171,7 +171,7 @@ async function staleNeeds(
   return { renewal, outcome: { ...about, revision: record.revision, access, routes, findings } };
 }
 
-/** Puts in force what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */
+/** Applies what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */
 export async function refreshFlow(
   flowId: string,
   services: StoredServices,
@@ -182,7 +182,7 @@ export async function refreshFlow(
   const record = await store.findFlow(flowId);
   const revision = record && (await store.findRevision(flowId, record.revision));
   if (record === undefined || revision?.snapshot === undefined) return;
-  // It was switched here while it was read.
+  // This process switched it while it was read.
   if (catalog.find(flowId) !== known) return refreshFlow(flowId, services, offered);
   if (record.deletedAt !== undefined) {
     if (known === undefined) return;
@@ -191,7 +191,7 @@ export async function refreshFlow(
     logger.info({ flowId, name: record.name }, 'another process deleted a flow');
     return;
   }
-  // Of its own flows a process serves those that it deployed itself.
+  // Each process only serves those of the service's own flows that it deployed itself.
   if (known === undefined && revision.source === null) return;
   if (known?.record.revision === record.revision) {
     catalog.put({ record, loaded: known.loaded });
@@ -211,7 +211,7 @@ export async function refreshFlow(
   for (const problem of stored.problems) logger.warn(about, problem);
 }
 
-/** Of two that have one slug the one deployed last has it, which was given it on purpose, whatever the folder says. */
+/** Of two flows with one slug, the last deployed one has it: it got it on purpose, whatever the folder says. */
 function byClaim(one: DeployedRevision, other: DeployedRevision): number {
   return other.revision.createdAt - one.revision.createdAt;
 }
@@ -231,7 +231,7 @@ export function claimsOf({ manifest, ...flow }: LoadedFlow): Map<string, boolean
   return claims;
 }
 
-/** Slugs, in lower case: no two flows may have one name, and no other flow gets what is sent to a trigger that is not served. */
+/** Slugs, in lower case: no two flows can have one name, and a trigger that is not served keeps its name. */
 export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
   const slugs = flows.flatMap(({ webhooks, unserved = [] }) => [
     ...webhooks.map(({ inputs }) => inputs.webhookSlug),
@@ -241,8 +241,8 @@ export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
 }
 
 /**
- * The flow without the webhook triggers that answer to names of others: those that either does not share. Whether gates of
- * those that do are the same is asked again of those in force.
+ * The flow without the webhook triggers whose slugs other flows have, unless both share them. For shared ones, the
+ * gates in force are compared again elsewhere.
  */
 export function withoutNames(flow: LoadedFlow, taken: ReadonlyMap<string, boolean>): LoadedFlow {
   const claims = claimsOf(flow);

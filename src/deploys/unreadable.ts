@@ -2,12 +2,12 @@ import type { Logger } from 'pino';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { UnreadableManifest } from '../manifest/load.ts';
 
-/** A flow whose revision in force lacks something, and what that means, in one sentence. */
+/** What it means that a flow's revision in force lacks something, in one sentence. */
 export function whatLacking(name: string, why: string): string {
   return `${name} answers every delivery with 503, and starts no run by hand or by a schedule: ${why}`;
 }
 
-/** The same of a manifest of the folder; its flow is undefined where none is deployed. */
+/** The same for a manifest of the folder; `flow` is undefined if its flow is not deployed. */
 export function whatUnreadable({ flowId, name, why }: UnreadableManifest, flow: DeployedFlow | undefined): string {
   if (flowId === undefined) return `A manifest cannot be read; its flow goes on as it was deployed, if it was: ${why}`;
   if (flow === undefined || flow.loaded.unreadable !== undefined) return whatLacking(name, why);
@@ -15,7 +15,7 @@ export function whatUnreadable({ flowId, name, why }: UnreadableManifest, flow: 
   return `The manifest of ${record.name} cannot be deployed, and revision ${record.revision} stays in force: ${why}`;
 }
 
-/** Says in the log which manifests are not deployed as they are. */
+/** Logs which manifests are not deployed as they are. */
 export function logUnreadable(
   unreadable: readonly UnreadableManifest[],
   { find, logger }: { readonly find: (flowId: string) => DeployedFlow | undefined; readonly logger: Logger },

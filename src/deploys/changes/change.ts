@@ -6,12 +6,12 @@ import { downstreamKeys } from '../../model/graph.ts';
 import { isJsonObject, isSame, type Json } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 
-/** What the service sets where a manifest says nothing, and how long it keeps runs. */
+/** The service's defaults for a manifest, and how long it keeps runs. */
 export interface ServiceSettings extends FieldDefaults {
   readonly runRetentionDays: number;
 }
 
-/** Two revisions of a flow and what is live of it, as the rules look at them. */
+/** Two revisions of a flow and its live state, the input of the rules. */
 export interface Change {
   readonly before: Manifest;
   readonly after: Manifest;
@@ -23,15 +23,15 @@ export interface Change {
 
 /** The steps of one scope before and after. */
 export interface GraphChange {
-  /** Where the graph is in the manifest. */
+  /** Path of the graph in the manifest. */
   readonly path: JsonPath;
   readonly before: Graph;
   readonly after: Graph;
-  /** Old key to new key of steps that only changed their name. */
+  /** Old key to new key of steps that were only renamed. */
   readonly renames: ReadonlyMap<string, string>;
-  /** Key of the outermost loop around; null for the flow's own graph. */
+  /** Key of the outermost loop around it; null for the flow's own graph. */
   readonly loopKey: string | null;
-  /** Steps that both sides have under one key. */
+  /** Steps with the same key on both sides. */
   readonly kept: readonly StepChange[];
 }
 
@@ -39,10 +39,10 @@ export interface StepChange {
   readonly stepKey: string;
   readonly path: JsonPath;
   readonly before: StepDefinition;
-  /** Its edges and conditions with renamed steps replaced, so that remaining differences are separate changes. */
+  /** `before` with renamed steps replaced in edges and conditions, so that the rest is separate changes. */
   readonly renamed: StepDefinition;
   readonly after: StepDefinition;
-  /** The step whose record tells where a run is: the outermost loop around, or the step itself. */
+  /** The step whose record shows where a run is: the outermost loop around it, or the step itself. */
   readonly recordKey: string;
 }
 
@@ -75,19 +75,19 @@ function graphChanges(scope: Pick<GraphChange, 'path' | 'before' | 'after' | 'lo
 }
 
 /**
- * Old key to new key of steps that are the same step under another name: same definition, same upstream, and the same
- * steps after it. Renames in a chain are found from its head.
+ * Old key to new key of renamed steps: same definition, same upstream, and same downstream steps. Renames in a chain
+ * are found from its head.
  */
 function findRenames(before: Graph, after: Graph): ReadonlyMap<string, string> {
   const renames = new Map<string, string>();
-  // Sorted, so that of steps that are alike the same ones are paired in whatever order the manifest has them.
+  // Sorted, so that equal steps are paired in the same way, whatever their order in the manifest.
   const gone = onlyIn(before, after).sort();
   const candidates = new Map<string, string[]>();
   for (const key of onlyIn(after, before).sort()) {
     const look = looksOf(after, key, { others: before, renames });
     addTo(candidates, look, key);
   }
-  // A step looks otherwise once one that it names has its new name.
+  // Renaming a step changes the text of the steps that name it.
   const namedBy = new Map<string, string[]>();
   for (const key of gone) {
     for (const name of namesIn(before[key])) addTo(namedBy, name, key);
@@ -116,7 +116,7 @@ function addTo(lists: Map<string, string[]>, name: string, key: string): void {
   else list.push(key);
 }
 
-/** One text for all that are the same step. */
+/** The same text for equal steps. */
 function looksOf(
   graph: Graph,
   stepKey: string,
@@ -126,12 +126,12 @@ function looksOf(
   if (step === undefined) return '';
   const renamed =
     renames.size === 0 ? step : { ...withRenames(step, renames), inputs: renameReferences(step.inputs, renames) };
-  // Who ran after it runs after its new name; a step of which only one side knows says nothing about that.
+  // Downstream steps may have new names too; ones that only one side has prove nothing.
   const next = downstreamKeys(graph, stepKey).filter((key) => Object.hasOwn(others, key));
   return textOf({ renamed, next: [...next].sort() });
 }
 
-/** As JSON, with the keys of each object in one order. */
+/** JSON with sorted keys. */
 function textOf(value: object): string {
   return JSON.stringify(value, (_key, inner: Json) =>
     isJsonObject(inner)
@@ -140,7 +140,7 @@ function textOf(value: object): string {
   );
 }
 
-/** Keys of steps that it runs after, or may read. */
+/** Keys of upstream steps, and of steps that it may read. */
 function namesIn(step: StepDefinition | undefined): ReadonlySet<string> {
   const names = new Set(Object.keys(step?.runAfter ?? {}));
   mapStrings(step === undefined ? null : jsonOf(step), (text) => {
@@ -150,7 +150,7 @@ function namesIn(step: StepDefinition | undefined): ReadonlySet<string> {
   return names;
 }
 
-/** A step with the new names in its edges, conditions and items; its inputs are left alone. */
+/** A step with the new names in its edges, conditions and items, but not in its inputs. */
 function withRenames(step: StepDefinition, renames: ReadonlyMap<string, string>): StepDefinition {
   if (renames.size === 0) return step;
   const edges = Object.entries(step.runAfter).map(([key, edge]): [string, Edge] => {
@@ -180,7 +180,7 @@ export function ownStep(graph: Graph, stepKey: string): StepDefinition | undefin
   return Object.hasOwn(graph, stepKey) ? graph[stepKey] : undefined;
 }
 
-/** Old key to new key of triggers that only changed their name, or kept their slug under another. */
+/** Old key to new key of triggers that were only renamed, or kept their slug under another key. */
 export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, string> {
   const gone = Object.entries(before.triggers).filter(([key]) => !Object.hasOwn(after.triggers, key));
   const fresh = Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key));
@@ -194,8 +194,8 @@ export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, 
 }
 
 /**
- * Where what is delivered to one place was, and is, the business of two triggers: renamed ones, those that took a slug from
- * another, and the first webhook triggers, to which the id of the flow leads.
+ * Pairs of triggers that receive the same deliveries, the first before and the second from now on: renamed triggers,
+ * those that took a slug from another, and the first webhook triggers, to which the flow id leads.
  */
 export function movedRoutes(change: Change): { readonly from: string; readonly to: string }[] {
   const routesOf = ({ triggers }: Manifest) => {
@@ -219,12 +219,12 @@ function isSameTrigger(one: Trigger, other: Trigger): boolean {
   return isSame(jsonOf(one), jsonOf(other)) || (slugOf(one) !== undefined && slugOf(one) === slugOf(other));
 }
 
-/** As the route compares it. */
+/** In lower case, for comparing routes. */
 function slugOf(trigger: Trigger): string | undefined {
   return trigger.type === 'webhook' ? trigger.inputs.webhookSlug?.toLowerCase() : undefined;
 }
 
-/** Triggers that both revisions have under one key. */
+/** Triggers with the same key in both revisions. */
 export function keptTriggers({ before, after }: Change): { key: string; before: Trigger; after: Trigger }[] {
   return Object.entries(before.triggers).flatMap(([key, trigger]) => {
     const other = Object.hasOwn(after.triggers, key) ? after.triggers[key] : undefined;
@@ -232,7 +232,7 @@ export function keptTriggers({ before, after }: Change): { key: string; before: 
   });
 }
 
-/** The inputs of a webhook trigger before and after, under its new key where it has one. */
+/** The inputs of a webhook trigger before and after, under its new key if it was renamed. */
 export interface WebhookPair {
   readonly key: string;
   readonly before: WebhookInputs;
@@ -250,7 +250,7 @@ export function webhookPairs(change: Change): WebhookPair[] {
   );
 }
 
-/** A finding with its path written out. */
+/** A finding with its path as text. */
 export function findingAt(path: JsonPath, finding: Omit<Finding, 'path'>): Finding {
   return { ...finding, path: formatPath(path) };
 }

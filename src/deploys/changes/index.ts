@@ -17,7 +17,7 @@ import {
 export type { ServiceSettings } from './change.ts';
 export { findReplaced, flowIdChanged } from './replaced-flow.ts';
 
-/** Two revisions of a flow. Snapshots are in canonical spelling, their secrets references or masked. */
+/** Two revisions of a flow. Snapshots are in canonical spelling; their secrets are references or masked. */
 interface Revisions {
   readonly before: Json;
   readonly after: Json;
@@ -25,14 +25,12 @@ interface Revisions {
   readonly settings: ServiceSettings;
 }
 
-/** Keys of triggers, and those under which what they receive from now on was received before. */
+/** Pairs of trigger keys: the second receives from now on what the first received before. */
 export function findMovedRoutes(revisions: Revisions): ReturnType<typeof movedRoutes> {
   return movedRoutes(readChange(revisions));
 }
 
-/**
- * Everything in which two revisions of a flow differ, the gravest first. A difference that no rule knows is a caution.
- */
+/** All differences between two revisions of a flow, the worst first. A difference that no rule knows is a caution. */
 export function compareRevisions(revisions: Revisions): readonly Finding[] {
   const change = readChange(revisions);
   const known = changeRules.flat().flatMap((rule) => rule(change));
@@ -40,7 +38,7 @@ export function compareRevisions(revisions: Revisions): readonly Finding[] {
   return findings.sort((one, other) => gravityOf(other) - gravityOf(one));
 }
 
-/** The gravest class among findings; `safe` where there are none. */
+/** The worst class among findings; `safe` if there are none. */
 export function gravest(findings: readonly Pick<Finding, 'class'>[]): FindingClass {
   return FINDING_CLASSES[Math.max(0, ...findings.map(gravityOf))] ?? 'breaking';
 }
@@ -49,19 +47,19 @@ function gravityOf(finding: Pick<Finding, 'class'>): number {
   return FINDING_CLASSES.indexOf(finding.class);
 }
 
-/** Whatever no rule has spoken of: what is not known to be harmless does not count as safe. */
+/** Differences that no rule reported: unless known to be harmless, a difference is not safe. */
 function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
   const { before, after, graphs } = change;
-  // A finding about the order of triggers says nothing about any one of them.
+  // A finding about the order of triggers does not cover a single trigger.
   const spoken = new Set(known.map(({ path }) => path).filter((path) => path !== 'triggers'));
   for (const key of renamedTriggers(change).values()) spoken.add(formatPath(['triggers', key]));
   const isRenaming = graphs.some(({ renames }) => renames.size > 0);
   for (const { path, renames, kept } of graphs) {
     for (const names of renames) for (const key of names) spoken.add(formatPath([...path, key]));
-    // Edges that only follow a new name are the rename's, not theirs.
+    // Edges that only changed because of a rename are covered by its finding.
     if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'runAfter']));
     if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'forEach']));
-    // What makes a loop a loop goes with the type.
+    // The fields of a loop change with the type.
     for (const step of kept.filter((each) => each.before.type !== each.after.type)) {
       for (const field of ['forEach', 'concurrencyLimit', 'steps']) spoken.add(formatPath([...step.path, field]));
     }
@@ -85,7 +83,7 @@ function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
   });
 }
 
-/** Whatever a path may lie in: all of it in front of each of its dots. */
+/** The places around a path: its parts in front of each dot. */
 function placesAround(path: string): string[] {
   return [...path.matchAll(/\./g)].map(({ index }) => path.slice(0, index));
 }

@@ -6,7 +6,7 @@ export function flowIdChanged(input: {
   /** The flow whose manifest is gone. */
   readonly replaced: { readonly id: string; readonly name: string };
   readonly next: { readonly id: string; readonly name: string };
-  /** What `findReplaced` told them by; absent where one manifest was compared with the other. */
+  /** How `findReplaced` matched them; absent if one manifest was compared with the other. */
   readonly because?: 'slug' | 'name' | undefined;
   readonly live: LiveFlow;
 }): Finding {
@@ -28,7 +28,7 @@ export function flowIdChanged(input: {
   });
 }
 
-/** Takes the id back. A clean break, if one is meant, needs two manifests, so a patch cannot express it. */
+/** Restores the id. A clean break needs two manifests, which a patch cannot express. */
 function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string; name: string }): Finding['recipe'] {
   return {
     title: 'Keep the id, or make a clean break',
@@ -43,7 +43,7 @@ function flowIdRecipe(replaced: { id: string; name: string }, next: { id: string
   };
 }
 
-/** What identifies a flow, to tell whether another one replaces it. */
+/** Properties by which another flow is recognized as a replacement. */
 interface FlowIdentity {
   readonly id: string;
   readonly name: string;
@@ -51,8 +51,8 @@ interface FlowIdentity {
 }
 
 /**
- * The deployed flow that a manifest with an unknown id replaces: one that no manifest has any more, and
- * that has a slug or, failing that, the name of this one. A flow whose id is deployed replaces nothing.
+ * The deployed flow that a manifest with an unknown id replaces: one without a manifest that has one of its slugs or,
+ * failing that, its name. A flow whose id is deployed replaces nothing.
  */
 export function findReplaced(input: {
   next: FlowIdentity;
