@@ -242,7 +242,7 @@ export function takenNames(flows: readonly LoadedFlow[]): Set<string> {
 
 /**
  * The flow without the webhook triggers whose slugs other flows have, unless both share them. For shared ones, the
- * gates in force are compared again elsewhere.
+ * gates of triggers in force are compared again.
  */
 export function withoutNames(flow: LoadedFlow, taken: ReadonlyMap<string, boolean>): LoadedFlow {
   const claims = claimsOf(flow);

@@ -5,39 +5,39 @@ import type { Acceptance, Store } from '../store/store.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /**
- * Holds acceptances back while due steps that could run wait for too long, and refuses deliveries while too many wait.
+ * Holds acceptances back while due steps that could run wait too long, and refuses deliveries while too many wait.
  *
  * Steps and acceptances share the machine, and under a flood acceptances alone could fill it. While claims follow each
- * other quickly, which they only do if steps end quickly, and the oldest step that a claim leaves has been due for
- * `LATE_MS`, half as many steps are stored with runs as claims take: the queue gets shorter, whatever arrives. So while the
- * machine can execute steps at all, none is due for longer than a second.
+ * other quickly, which requires that steps end quickly, and the oldest step that a claim leaves has been due for
+ * `LATE_MS`, runs are stored with half as many steps as claims take: the queue gets shorter, whatever arrives. So while
+ * the machine can execute steps at all, none is due for longer than a second.
  */
 export interface AcceptanceLimits {
   /** Counts due steps from now on. */
   start(): void;
   /**
-   * Resolves when the run may be stored; undefined where that is now. Throws `StoreUnavailableError` for a delivery while
-   * too many steps are due: its sender should try again later.
+   * Resolves when the run can be stored; undefined if it can be stored now. Throws `StoreUnavailableError` for a
+   * delivery while too many steps are due: its sender should try again later.
    */
   admit(acceptance: AdmittedRun): Promise<void> | undefined;
-  /** Reports what a claim took and left. */
+  /** Reports the steps that a claim took and left. */
   claimed(claim: AnsweredClaim): void;
   /** Holds nothing back from now on. */
   end(): void;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when none of its work runs any more. */
   stop(): Promise<void>;
 }
 
-/** What an acceptance is admitted by. */
+/** The facts that decide about admitting an acceptance. */
 interface AdmittedRun extends Pick<Acceptance, 'delivery'> {
   readonly run: { readonly steps: { readonly length: number } };
 }
 
 interface AnsweredClaim {
-  /** When it was sent, by the clock that is never set. */
+  /** When the claim was sent, by the monotonic clock. */
   readonly sentAt: number;
   readonly taken: number;
-  /** When the oldest step that is left fell due; null where there is none. */
+  /** Due time of the oldest remaining step; null if none remains. */
   readonly oldestDueAt: number | null;
 }
 
@@ -46,20 +46,20 @@ interface LimitServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Pick<Metrics, 'dueSteps' | 'oldestDueStepSeconds'>;
-  /** Due steps beyond which no delivery is accepted; a million by default. */
+  /** With more due steps, no delivery is accepted; a million by default. */
   readonly maxDueSteps?: number;
 }
 
-/** Hours of work for any service: whoever sends more should keep it and send it again. */
+/** Hours of work for any service: senders of more should keep it and send it again. */
 const MAX_DUE_STEPS = 1_000_000;
-/** A step that has been due for so long is late: no new run overtakes it. */
+/** After this time a due step is late, and no new run overtakes it. */
 export const LATE_MS = 250;
-/** A claim that is sent so long after the answer to the last waited for slow steps, which fewer runs would not hasten. */
+/** A claim sent later than this after the last answer waited for slow steps, which fewer runs would not speed up. */
 const QUICK_MS = 100;
-/** No acceptance is held back for longer. */
+/** The longest time that an acceptance is held back. */
 const LONGEST_WAIT_MS = 500;
 const COUNT_EVERY_MS = 1_000;
-/** Counting a million due steps takes a tenth of a second: this share of the time at most is spent on it. */
+/** Maximum share of the time for counting: a million due steps take a tenth of a second. */
 const SHARE = 0.05;
 
 export function createAcceptanceLimits(services: LimitServices): AcceptanceLimits {
@@ -68,7 +68,7 @@ export function createAcceptanceLimits(services: LimitServices): AcceptanceLimit
   let isLate = false;
   let answeredAt = Number.NEGATIVE_INFINITY;
   const heldBack: { readonly steps: number; pass(): void }[] = [];
-  /** Steps that were stored beyond what claims allow: a run is stored whole. */
+  /** Steps stored beyond what claims allow, because a run is stored whole. */
   let debt = 0;
   let timer: NodeJS.Timeout | undefined;
 
@@ -96,7 +96,7 @@ export function createAcceptanceLimits(services: LimitServices): AcceptanceLimit
       if (!isLate) return undefined;
       timer ??= setTimeout(end, LONGEST_WAIT_MS).unref();
       return new Promise((resolve) => {
-        // A run without steps ends at once, and is an acceptance all the same.
+        // A run without steps ends at once, but still counts as an acceptance.
         heldBack.push({ steps: Math.max(1, run.steps.length), pass: resolve });
       });
     },

@@ -1,38 +1,38 @@
 import type { Logger } from 'pino';
 import type { Clock } from '../model/clock.ts';
 
-/** Has the store asked for what is due, as soon as it is due; one question at a time. */
+/** Asks the store for due work as soon as it is due; one question at a time. */
 export interface Alarm {
   start(): void;
-  /** Says that something is due at this time; 0 is now. */
+  /** Reports that something is due at this time; 0 is now. */
   expect(at: number): void;
-  /** Asks now if something is due and nothing is in the way. */
+  /** Asks now if something is due and nothing prevents it. */
   ring(): void;
-  /** Resolves when no question is under way; asks first if something is due. Rejects as the question does. */
+  /** Resolves when no question is open; asks first if something is due. Rejects as the question does. */
   settle(): Promise<void>;
-  /** Asks nothing more, and resolves when the last question is answered or has failed. */
+  /** Asks nothing more, and resolves when the last question was answered or has failed. */
   stop(): Promise<void>;
   /** Whether it was started and not stopped. */
   readonly isActive: boolean;
-  /** Whether the last question failed, and the next one is yet to come. */
+  /** Whether the last question failed and was not repeated yet. */
   readonly isPaused: boolean;
 }
 
 interface AlarmOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** While it is not, this process asks nothing: see `Heartbeat`. */
+  /** While this is false, this process asks nothing: see `Heartbeat`. */
   readonly isFit: () => boolean;
-  /** Asks; undefined where that is not possible yet. Whoever makes it possible rings. What it learns it `expect`s. */
+  /** Asks, and reports results by `expect`; undefined if not yet possible: then whatever changes that must `ring`. */
   readonly ask: () => Promise<void> | undefined;
-  /** How long to wait after so many failures in a row. */
+  /** How long to wait after this number of failures in a row. */
   readonly waitMs: (failures: number) => number;
   readonly failure: string;
 }
 
-/** What this process was not told of is found at the latest after this time. */
+/** Maximum time until due work is found that this process was not told of. */
 const LONGEST_SLEEP_MS = 60_000;
-/** How soon to see again whether this process is fit. */
+/** How soon to check again whether this process is fit. */
 const UNFIT_MS = 1000;
 
 export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: AlarmOptions): Alarm {
@@ -49,7 +49,7 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
     clearTimeout(timer?.handle);
     const handle = setTimeout(() => {
       timer = undefined;
-      // What another process or a hand made due is found now, and the clock may have been set.
+      // Work made due by another process or by hand is found now, and the clock may have been set.
       dueAt = 0;
       ring();
     }, ms).unref();
@@ -57,7 +57,7 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
   };
   const begin = (): Promise<void> | undefined => {
     const known = dueAt;
-    // From here on only what is learnt after the question was sent counts.
+    // From here on, only news from after the question counts.
     dueAt = Number.POSITIVE_INFINITY;
     const asked = ask();
     if (asked === undefined) {
@@ -88,7 +88,7 @@ export function createAlarm({ clock, logger, isFit, ask, waitMs, failure }: Alar
   };
   const ring = () => {
     if (!isActive || asking !== undefined || timer?.isPause === true) return;
-    // Nothing is known to be due, and what is not known has its timer: most steps ring for nothing.
+    // Nothing is known to be due, and the timer finds the unknown: most steps ring for nothing.
     if (timer !== undefined && dueAt === Number.POSITIVE_INFINITY) return;
     const mayAsk = isFit();
     const now = clock.now();

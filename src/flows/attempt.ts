@@ -11,22 +11,22 @@ import type { Report } from './report.ts';
 import type { RanStep, RunStep, RunWatch } from './run-step.ts';
 import { backoffMs } from './step-failure.ts';
 
-/** What an attempt led to. */
+/** The consequences of an attempt. */
 export interface Followed {
-  /** When a step that it made due is to be claimed, 0 for now; infinity where it made none due. */
+  /** When to claim a step that it made due, 0 for now; infinity if it made none due. */
   readonly nextDueAt: number;
-  /** When the time limit of a step that waits now is up, or of a run that may run now; infinity where there is none. */
+  /** End of the time limit of a step that waits now, or of a run that can run now; infinity if there is none. */
   readonly limitAt: number;
   /** Steps that it made due and that are leased already. */
   readonly claims: readonly Claim[];
-  /** The runs that it started: by the failure of its own, or by a step that runs a flow. */
+  /** Runs that it started: by the failure of its own, or by a step that runs a flow. */
   readonly startedRuns: readonly StartedRun[];
 }
 
 /** Called when a step has run and its outcome is about to be stored. */
 type OnRan = (result: StepResult) => Following;
 
-/** What follows a step that has run. */
+/** What happens after a step has run. */
 interface Following {
   /** For the steps that its outcome makes due. */
   readonly lease?: BirthLease | undefined;
@@ -36,7 +36,7 @@ interface Following {
 
 export interface AttemptServices {
   readonly store: Pick<Store, 'advance' | 'noteInput' | 'ping' | 'returnLeases'>;
-  /** The step types of this process, and whether another one has a type. */
+  /** The step types of this process, and whether another process has a type. */
   readonly types?: { has(stepType: string): boolean; isElsewhere(stepType: string): Promise<boolean> } | undefined;
   readonly runStep: RunStep;
   readonly clock: Clock;
@@ -46,15 +46,15 @@ export interface AttemptServices {
   readonly random: () => number;
 }
 
-/** A step whose handler only others have is due for them again after this. */
+/** When a step is due again that only other processes can run. */
 const ELSEWHERE_MS = 5000;
 
 const STORE_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
 
 /**
  * Makes the function that takes a claimed step through its attempt and stores the outcome. It never rejects; it yields
- * undefined where the outcome was given up, because the lease was lost, the process stops, or the store refuses it. Then
- * the step is run again when its lease has run out.
+ * undefined if the outcome was given up, because the lease was lost, the process stops, or the store refuses it. Then
+ * the step runs again after its lease has run out.
  */
 export function createAttempt(
   services: AttemptServices,
@@ -84,7 +84,7 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
     return NOTHING_FOLLOWS;
   const startedAt = clock.monotonic();
   let isStarted = false;
-  // An outage of the store may take a step to its start more than once.
+  // An outage of the store can take a step to its start more than once.
   const started = () => {
     if (!isStarted) report.stepStarted(claim);
     isStarted = true;
@@ -116,7 +116,7 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
     ...ran,
   };
   const advance = await withStore(lease, services, () => {
-    // Counts from each try: an outage may last longer than a lease.
+    // Counts from each try: an outage can last longer than a lease.
     return store.advance(outcome, next && { ...next, leasedUntil: clock.now() + LEASE_MS });
   });
   if (advance === undefined) throw new Error('its lease was lost');
@@ -135,12 +135,12 @@ async function runAndStore(lease: Lease, onRan: OnRan, services: AttemptServices
   };
 }
 
-/** Longer than nearly all steps run, so that hardly any is written twice, and soon to a person who looks. */
+/** Longer than almost all steps run, so that hardly any input is written twice, but soon enough for people who look. */
 const NOTE_MS = 250;
-/** What is larger is written once, with the outcome. */
+/** Larger inputs are only written once, with the outcome. */
 const MAX_NOTED_CHARACTERS = 256 * 1024;
 
-/** Keeps with a step that runs for long what it runs with, so that people see what it does meanwhile. */
+/** Stores the input of a long-running step, so that people see what it does meanwhile. */
 function createNoting({ token, runId, stepKey }: Claim, { store, logger }: AttemptServices) {
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -152,7 +152,7 @@ function createNoting({ token, runId, stepKey }: Claim, { store, logger }: Attem
         await store.noteInput({ token, input: text, inputsRevision });
       }
     } catch (error) {
-      // It is written again with the outcome, for which the step waits until the store works.
+      // The input is written again with the outcome, for which the step waits until the store works.
       logger.debug({ err: error, runId, stepKey }, 'the input of a running step could not be stored yet');
     }
   };
@@ -163,7 +163,7 @@ function createNoting({ token, runId, stepKey }: Claim, { store, logger }: Attem
         writing = note(known);
       }, NOTE_MS).unref();
     },
-    /** Resolves when nothing of it is under way. */
+    /** Resolves when no write is in progress. */
     stop() {
       clearTimeout(timer);
       return writing;
@@ -172,15 +172,15 @@ function createNoting({ token, runId, stepKey }: Claim, { store, logger }: Attem
 }
 
 const NEVER = Number.POSITIVE_INFINITY;
-// The step is left to whoever is woken when it falls due.
+// The step is left to the process that is woken when it is due.
 const NOTHING_FOLLOWS: Followed = { nextDueAt: NEVER, limitAt: NEVER, claims: [], startedRuns: [] };
 
-/** Whether the step is of a type that this process lacks. */
+/** Whether this process lacks the type of the step. */
 export function isForeign({ stepType }: Pick<Claim, 'stepType'>, { types }: Pick<AttemptServices, 'types'>): boolean {
   return types?.has(stepType) === false;
 }
 
-/** Gives back a step whose handler other processes have and this one lacks, such as one of an earlier release. */
+/** Gives back a step that other processes can run but this one cannot, for example one of an earlier release. */
 async function leftToOthers(lease: Lease, services: AttemptServices): Promise<boolean> {
   const { store, clock, types } = services;
   const { token, stepType } = lease.claim;
@@ -195,12 +195,12 @@ function claimsOf(
   { leased = [] }: Advance,
   { next, startedAt }: { next: BirthLease; startedAt: number },
 ): readonly Claim[] {
-  // The run was told to stop while the outcome was stored: what follows is ended, not tried.
+  // If the run was stopped while the outcome was stored, the next steps are ended, not tried.
   const stop = stopOf(lease) ?? null;
   return leased.map((step) => firstClaim({ ...lease.claim, ...step, startedAt, stop }, next));
 }
 
-/** The claim of a first attempt under a lease that was given with the step: it could begin when that was committed. */
+/** The claim of a first attempt whose lease came with the step: it could begin when that was committed. */
 export function firstClaim(step: LeasedAtBirth, { holder }: BirthLease): Claim {
   const { runId, flowId, revision, stepKey, stepType, triggerKey, traceparent, startedAt, loop, stop } = step;
   return {
@@ -245,14 +245,14 @@ function followedBy(result: StepResult, advance: Advance): Pick<Followed, 'nextD
   const never = Number.POSITIVE_INFINITY;
   if (result.kind === 'retry') return { nextDueAt: result.dueAt, limitAt: never };
   if (result.kind === 'waiting') {
-    // A signal may have come before the step waited for it, so that only a claim tells when it is due.
+    // A signal can arrive before the step waits for it, so only a claim shows when the step is due.
     const nextDueAt = result.signalName === null ? (result.dueAt ?? never) : 0;
     return { nextDueAt, limitAt: result.limitAt ?? never };
   }
   return { nextDueAt: advance.dispatched.length > (advance.leased?.length ?? 0) ? 0 : never, limitAt: never };
 }
 
-/** The end of a step whose run was told to stop. Throws where something else aborted it. */
+/** The end of a step whose run was stopped. Throws if something else aborted it. */
 function stopped(lease: Lease): RanStep {
   const stop = lease.claim.stop ?? stopOf(lease);
   if (stop === undefined) throw lease.reason;

@@ -5,16 +5,16 @@ import type { BegunAttempt, Store } from '../store/store.ts';
 export interface Beginnings {
   /** A step began whose attempt has no row yet. */
   watch(attempt: BegunAttempt): void;
-  /** It runs no more, or its outcome is on its way. */
+  /** The step no longer runs, or its outcome is being stored. */
   forget(attempt: BegunAttempt): void;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when none of its work runs any more. */
   stop(): Promise<void>;
 }
 
-// Longer than nearly all steps that wait for nothing, and short to a person who looks at a run: written for every step,
-// the row costs a third of what a step costs the writer.
+// Longer than almost all steps that wait for nothing, and short for a person who looks at a run. Written for every
+// step, the row would cost a third of what a step costs the writer.
 const LOOK_MS = 20;
-/** After the store failed. */
+/** Pause after the store failed. */
 const RETRY_MS = 1_000;
 
 export function createBeginnings({
@@ -24,7 +24,7 @@ export function createBeginnings({
   store: Pick<Store, 'beginAttempts'>;
   logger: Logger;
 }): Beginnings {
-  /** Began since the last look, and before it. */
+  /** Attempts since the last look, and from before it. */
   let recent = new Set<BegunAttempt>();
   let older = new Set<BegunAttempt>();
   let timer: NodeJS.Timeout | undefined;
@@ -47,7 +47,7 @@ export function createBeginnings({
     try {
       await store.beginAttempts({ attempts: attempts.map(toBegunAttempt) });
     } catch (error) {
-      // Without the row a death of the process in this attempt does not count, and nothing else is lost.
+      // Without the row, a death of the process in this attempt does not count; nothing else is lost.
       logger.warn({ err: error, steps: attempts.length }, 'running steps could not be marked as begun; trying again');
       for (const attempt of attempts) older.add(attempt);
       waitMs = RETRY_MS;
@@ -72,7 +72,7 @@ export function createBeginnings({
   };
 }
 
-/** What the store needs of a claim: a claim may hold an item of any size. */
+/** The part of a claim that the store needs: a claim can contain a loop item of any size. */
 export function toBegunAttempt({ token, dueAt, startedAt }: BegunAttempt): BegunAttempt {
   return { token, dueAt, startedAt };
 }

@@ -18,43 +18,44 @@ export interface DeployedFlow {
 
 /** The deployed flows, in memory and ready to run; older revisions are read from the store. */
 export interface Catalog {
-  /** Makes a loaded flow the newest revision, unless it is already. */
+  /** Makes a loaded flow the newest revision, unless it already is. */
   deploy(loaded: LoadedFlow): Promise<DeployedFlow>;
-  /** Prepares what a later `put` of the same object takes; may take some ms. */
+  /** Prepares the object for a later `put`; can take some ms. */
   prepare(loaded: LoadedFlow): void;
-  /** Takes a flow as the store has it, and prepares it. One that stays as it is stays the same object, prepared once. */
+  /** Adds or replaces a stored flow and prepares it. An unchanged `loaded` is prepared only once. */
   put(flow: Omit<DeployedFlow, 'prepared'>): void;
-  /** Of a flow that was deleted; its runs in flight go on. */
+  /** Removes a deleted flow; its runs in flight go on. */
   remove(flowId: string): void;
   find(flowId: string): DeployedFlow | undefined;
   list(): readonly DeployedFlow[];
-  /** Notes which manifests of the folder are not deployed as they are, in place of those noted before. */
+  /** Replaces the list of the folder's manifests that are not deployed as they are. */
   noteUnreadable(manifests: readonly UnreadableManifest[]): void;
   unreadable(): readonly UnreadableManifest[];
   /**
-   * Durable, and in force, when it resolves; yields undefined for an unknown flow. `holdsDeliveries` of a flow that is
-   * disabled: undefined where its triggers say.
+   * Durable, and in force, when it resolves; yields undefined for an unknown flow. `holdsDeliveries` applies while the
+   * flow is disabled; if undefined, its triggers decide.
    */
   setEnabled(flowId: string, isEnabled: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
-  /** As `setEnabled`; a flow that is drained starts no runs. */
+  /** Like `setEnabled`; a draining flow starts no runs. */
   setDraining(flowId: string, isDraining: boolean, holdsDeliveries?: boolean): Promise<FlowRecord | undefined>;
-  /** The revision that a run is pinned to; a promise only where the store has to be asked, as for hardly any step. */
+  /** The revision that a run is pinned to; a promise only if the store must be asked, which is rare. */
   pinned(flowId: string, revision: number): PreparedRevision | Promise<PreparedRevision>;
   /**
-   * The inputs of a step of a run that is pinned to `revision`: those of the newest revision, so that a deploy mends runs
-   * in flight, and the pinned one's where that says so, or where the newest has no such step. A promise as above.
+   * The inputs of a step of a run that is pinned to `revision`: those of the newest revision, so that a deploy repairs
+   * runs in flight, or the pinned ones if that revision says so or the newest lacks the step. A promise as for
+   * `pinned`.
    */
   inputsOf(flowId: string, stepKey: string, revision: number): SourcedInputs | Promise<SourcedInputs>;
 }
 
-/** The inputs of a step, and where their manifest came from: it decides which secrets they may name. */
+/** The inputs of a step, and the origin of their manifest, which decides which secrets they can name. */
 interface SourcedInputs {
   readonly inputs: PreparedInputs;
   readonly source: ManifestSource;
   readonly revision: number;
 }
 
-/** A flow as a start with an empty database deploys it, for those who read its triggers. */
+/** A flow as in a new deployment with an empty database, for reading its triggers. */
 export function deployedAnew(loaded: LoadedFlow): DeployedFlow {
   const { manifest, source } = loaded;
   const { id, name, version } = manifest;
@@ -62,10 +63,10 @@ export function deployedAnew(loaded: LoadedFlow): DeployedFlow {
   return { record, loaded, prepared: prepareRevision(manifest, source, loaded.files) };
 }
 
-/** Whether a flow may start runs now. */
+/** Whether a flow can start runs now. */
 export const startsRuns = (flow: FlowRecord): boolean => whyClosed(flow) === undefined;
 
-/** Why no run of a flow is started by hand or by a schedule here, although it is open; undefined where it is. */
+/** Why an open flow cannot be started here by hand or by a schedule; undefined if it can. */
 export function whyUnreadable(
   flowId: string,
   { find, unreadable }: Pick<Catalog, 'find' | 'unreadable'>,
@@ -88,10 +89,10 @@ function inputsIn(
   return step && { inputs: step.inputs(), source: prepared.source, revision };
 }
 
-/** Older revisions that are kept prepared: enough for every flow of a large installation to drain one. */
+/** How many older revisions stay prepared: enough for every flow of a large installation to drain one. */
 const KEPT_REVISIONS = 500;
 
-/** Yields the secrets that were written out in a revision, by their places, as far as they are stored and can be read. */
+/** Yields the plain-text secrets of a revision, by their places, as far as they are stored and readable. */
 type ReadLiterals = (revision: RevisionRecord) => Promise<ReadonlyMap<string, string>>;
 
 export function createCatalog(
@@ -140,7 +141,7 @@ export function createCatalog(
     return prepared;
   };
 
-  /** A flow whose manifest is no longer loaded still has its newest revision in the store. */
+  /** The newest revision; the store still has it if the flow's manifest is no longer loaded. */
   const newest = async (flowId: string): Promise<NumberedRevision> => {
     const flow = deployed.get(flowId);
     if (flow !== undefined) return { revision: flow.record.revision, prepared: flow.prepared };
@@ -167,7 +168,7 @@ export function createCatalog(
     put: ({ record, loaded }) => void put(record, loaded),
     remove(flowId) {
       const flow = deployed.get(flowId);
-      // Its secrets in plain text are nowhere else.
+      // Only here are its plain-text secrets.
       if (flow !== undefined) older.set(`${flowId}:${flow.record.revision}`, flow.prepared);
       deployed.delete(flowId);
     },

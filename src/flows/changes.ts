@@ -3,24 +3,24 @@ import type { Change, FlowChange } from '../store/store.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { RefreshFlow } from './engine.ts';
 
-/** What a process keeps in memory of the store, and how it looks again; each rejects as the store does. */
+/** In-memory copies of the store's data, and how to read them again; each rejects as the store does. */
 interface FollowerServices {
   readonly changes: AsyncIterable<Change>;
   readonly refresh: RefreshFlow;
   readonly learnedKeys: { refresh(flowId: string): Promise<void> };
-  /** What features keep. */
+  /** Updates the features' copies. */
   readonly onChange: (change: FlowChange) => Promise<void>;
   readonly live: Pick<LiveEvents, 'emit'>;
   readonly logger: Logger;
 }
 
-/** After the store failed. */
+/** Pause after the store failed. */
 const RETRY_MS = 1000;
 
 /**
- * Looks again wherever another process changed something, until it is stopped or the store closes. What fails is tried
- * again for as long as it runs: no later change need come that would make up for it. Yields how to stop, which resolves
- * when nothing of it runs any more.
+ * Reads again what other processes changed, until it is stopped or the store closes. Failures are retried until then,
+ * because no later change may repair them. Yields the function that stops it, which resolves when none of its work runs
+ * any more.
  */
 export function followChanges(services: FollowerServices): () => Promise<void> {
   const { changes, live, logger } = services;
@@ -32,7 +32,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
   const pending = new Map<string, FlowChange>();
   const failed = new Map<string, FlowChange>();
   let isStopped = false;
-  /** Something came since the last look began. */
+  /** Whether changes arrived since the last look began. */
   let isDue = false;
   let working: Promise<void> | undefined;
   let retry: NodeJS.Timeout | undefined;

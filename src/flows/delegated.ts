@@ -4,11 +4,11 @@ import type { Claim, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { HandlerResult } from './handlers/handler.ts';
 
-/** How a step is run by another flow. */
+/** How another flow runs a step. */
 export interface Delegated {
-  /** What the step asks the store to start, or what the end of the run that it started means. Rejects as the store does. */
+  /** The request to the store to start a run, or the result of the run that it started. Rejects as the store does. */
   run(step: DelegatedStep, services: DelegatedServices): Promise<HandlerResult | SubRunStart>;
-  /** The inputs that count, of those of the newest revision and of the one that the step's run is pinned to. */
+  /** The effective inputs, taken from the newest revision and from the one that the step's run is pinned to. */
   inputsOf(newest: Json, pinned: Pick<StepDefinition, 'inputs'>): JsonObject;
 }
 
@@ -16,7 +16,7 @@ export interface DelegatedStep {
   readonly step: StepDefinition;
   readonly claim: Claim;
   readonly now: number;
-  /** Its inputs as the schema of the type made them; throws `StepFailure` where they do not fit. */
+  /** Its inputs after the type's schema parsed them; throws `StepFailure` if they do not fit. */
   inputs(): unknown;
 }
 
@@ -25,7 +25,7 @@ export interface DelegatedServices {
   readonly catalog: Pick<Catalog, 'pinned'>;
 }
 
-/** The run that a step asks the store to start. */
+/** A step's request to the store to start a run. */
 export interface SubRunStart {
   readonly kind: 'runFlow';
   readonly flowId: string;

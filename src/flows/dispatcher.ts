@@ -24,34 +24,34 @@ import { type Reserved, type ReservedForClaim, type Slot, Slots } from './slots.
 import { backoffMs } from './step-failure.ts';
 
 /**
- * Leases due steps and sees each through to its stored outcome. Its own state is five fields: who has a slot (`#slots`),
- * what is leased (`#leases`), when to claim next (`#claims`), what waits for a claim (`#waiting`), and whether it stops
- * (`#stopping`). The README of this folder tells how they work together.
+ * Leases due steps and sees each through to its stored outcome. Its own state is five fields: who has a slot
+ * (`#slots`), what is leased (`#leases`), when to claim next (`#claims`), what waits for a claim (`#waiting`), and
+ * whether it stops (`#stopping`). The README of this folder explains how they work together.
  */
 export interface Dispatcher extends Pick<Wakeable, 'hasSlot' | 'wake'> {
   start(): void;
-  /** Says that a step may be due: it is claimed as soon as a slot is free. Its run may have a time limit. */
+  /** Reports that a step may be due, to claim it as soon as a slot is free. Its run may have a time limit. */
   nudge(timeoutAt?: number | null): void;
   /**
-   * Leases the first steps of a run that is about to be stored, as far as there are slots for them; undefined where they
-   * have to be claimed. To be released when the run is stored or refused.
+   * Leases the first steps of a run that is about to be stored, as far as slots are free; undefined if they must be
+   * claimed. Release it when the run is stored or refused.
    */
   reserve(run: Pick<NewRun, 'flowId' | 'steps'>): ReservedLease | undefined;
-  /** Says that a run is durable: the steps that were leased with it start, and the others are claimed. */
+  /** Reports that a run is durable: the steps that were leased with it start, and the others are claimed. */
   started(run: StartedRun, reserved?: ReservedLease): void;
   /** The leases that this process knows of. */
   heldTokens(): readonly string[];
-  /** Aborts the steps of a run that was told to stop, as far as they run here. */
+  /** Aborts the steps of a stopped run that run here. */
   stopRun(runId: string, stop: RunStop): void;
   /**
-   * Claims nothing more, lets running steps finish for `graceMs`, then aborts them and gives their leases back: the next
-   * process takes them up at once, and the interruption does not count. Resolves when nothing of the dispatcher runs
-   * any more.
+   * Claims nothing more, lets running steps finish for `graceMs`, then aborts them and gives their leases back: the
+   * next process continues them at once, and the interruption does not count. Resolves when nothing of the dispatcher
+   * runs any more.
    */
   stop(graceMs: number): Promise<void>;
 }
 
-/** The lease of steps that a call is about to make due, and the slots that are reserved for them. */
+/** The lease of steps that a call is about to make due, and the slots reserved for them. */
 export interface ReservedLease extends Pick<Reserved, 'release'> {
   readonly lease: BirthLease;
 }
@@ -63,17 +63,17 @@ interface DispatcherServices extends AttemptServices {
   >;
   readonly catalog: Pick<Catalog, 'find'>;
   readonly acceptanceLimits: Pick<AcceptanceLimits, 'claimed' | 'end'>;
-  /** Steps that run at once. */
+  /** How many steps run at once. */
   readonly concurrency: number;
-  /** Names this process in its leases. */
+  /** Name of this process in its leases. */
   readonly owner: string;
-  /** While it is not, nothing is leased: see `Heartbeat`. */
+  /** While this is false, nothing is leased: see `Heartbeat`. */
   readonly isFit: () => boolean;
 }
 
-/** While others wait, a slot passes from one step of a run to the next for so long: then the others have their turn. */
+/** While others wait, a slot passes from one step of a run to the next for this time; then it is the others' turn. */
 const TURN_MS = 100;
-/** How much later a process hears of due steps that has only the slots left that are kept for idle flows. */
+/** Extra delay before a process hears of due steps if it only has slots left that are kept for idle flows. */
 const KEPT_MS = 500;
 const DUE_AGAIN: Followed = { claims: [], startedRuns: [], nextDueAt: 0, limitAt: Number.POSITIVE_INFINITY };
 const CLAIM_BACKOFF = { backoffSeconds: 0.1, factor: 2, maxBackoffSeconds: 5, jitter: true };
@@ -92,14 +92,14 @@ class StepDispatcher implements Dispatcher {
   readonly #leases: Leases;
   readonly #claims: Alarm;
   /**
-   * When the oldest step fell due that waits for a claim, as far as is known; infinity where none waits. And whether steps
-   * wait that the last claim left, although there are slots: those are kept for flows that run nothing.
+   * Due time of the oldest step that is known to wait for a claim; infinity if none waits. `isKept`: whether the last
+   * claim left steps although slots are free, because those are kept for flows that run nothing.
    */
   #waiting = { since: 0, isKept: false };
-  /** Names the leases of this process, and no others: those of an earlier one may still be stored. */
+  /** Unique to this process' leases: those of an earlier process may still be stored. */
   readonly #name = randomBytes(9).toString('base64url');
   #leasesGiven = 0;
-  /** Resolves when the next turn of the event loop begins; undefined where nothing waits for it. */
+  /** Resolves when the next turn of the event loop begins; undefined if nothing waits for it. */
   #nextTurn: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -144,14 +144,14 @@ class StepDispatcher implements Dispatcher {
 
   async hasSlot(): Promise<void> {
     while (!this.#mayTakeMore()) await this.#slots.change();
-    // A process that has slots for every flow takes the notice first.
+    // A process with slots for every flow gets the notice first.
     if (this.#waiting.isKept) await Promise.race([this.#slots.change(), sleep(KEPT_MS, undefined, { ref: false })]);
   }
 
   async wake(): Promise<boolean> {
     if (!this.#mayTakeMore()) return false;
     this.nudge();
-    // A claim that was under way may have been sent before the notice; the next one was not.
+    // A claim in progress may have been sent before the notice; the next one was not.
     for (let claims = 0; claims < 2; claims += 1) await this.#claims.settle().catch(() => {});
     return !this.#hasWaiting && !this.#waiting.isKept && !this.#claims.isPaused;
   }
@@ -175,7 +175,7 @@ class StepDispatcher implements Dispatcher {
       reserved.release();
     }
     const dueAt = Math.min(...steps.map((step) => step.dueAt));
-    // It waits for more deliveries until then.
+    // Until then it waits for more deliveries.
     if (dueAt > this.#services.clock.now()) this.#claims.expect(dueAt);
     else if (steps.length > (reserved?.lease.limit ?? 0)) this.#expectDue(run.flowId);
   }
@@ -198,7 +198,7 @@ class StepDispatcher implements Dispatcher {
     return this.#waiting.since !== Number.POSITIVE_INFINITY;
   }
 
-  /** Whether one of them has waited for so long that no new run may overtake it. */
+  /** Whether one of them has waited so long that no new run may overtake it. */
   get #isLate(): boolean {
     return this.#hasWaiting && this.#services.clock.now() - this.#waiting.since >= LATE_MS;
   }
@@ -209,7 +209,7 @@ class StepDispatcher implements Dispatcher {
     return this.#claims.isActive && isFit() && !this.#hasWaiting && this.#slots.free > 0 && !this.#claims.isPaused;
   }
 
-  /** Whether steps of a flow may have a slot as they become due. */
+  /** Whether steps of a flow can get a slot as they become due. */
   #mayLease(flowId: string): boolean {
     return this.#claims.isActive && !this.#slots.isAlone && this.#services.isFit() && !this.#isLimited(flowId);
   }
@@ -218,9 +218,9 @@ class StepDispatcher implements Dispatcher {
     return this.#services.catalog.find(flowId)?.prepared.isLimited !== false;
   }
 
-  /** A step of the flow is due that was not leased. One of a limited flow may wait for the flow, and not for a slot. */
+  /** A due step of the flow was not leased. In a limited flow, it may wait for the flow instead of a slot. */
   #expectDue(flowId: string): void {
-    // It waits with the others of its flow for one that runs to end.
+    // It waits, like others of its flow, until a running step ends.
     if (this.#waiting.isKept && this.#slots.leasable(flowId) === 0) return;
     if (this.#mayLease(flowId)) this.#wait();
     this.#claims.expect(0);
@@ -240,9 +240,9 @@ class StepDispatcher implements Dispatcher {
     return { lease, release };
   }
 
-  /** Claims as many steps as there are slots; where there is none, claiming waits for the next one that is left. */
+  /** Claims as many steps as there are slots; without a free one, the claim waits for the next that is left. */
   #claim(): Promise<void> | undefined {
-    // While none waits, a claim of the few that fell due leaves slots for steps that are leased as they become due.
+    // If none waits, a claim of the few due steps leaves slots for steps that are leased as they become due.
     const reserved = this.#slots.reserveForClaim(this.#hasWaiting ? 1 : 1 / 2);
     if (reserved !== undefined) return this.#claimInto(reserved);
     this.#wait();
@@ -252,11 +252,12 @@ class StepDispatcher implements Dispatcher {
   async #claimInto({ count: limit, kept: keptForIdle, release }: ReservedForClaim): Promise<void> {
     const { store, clock, owner, acceptanceLimits } = this.#services;
     try {
-      // Before leases are looked at: one that runs out meanwhile, because the clock was set, has not run out by then.
+      // Before leases are checked: one that runs out meanwhile, because the clock was set, has not run out at this
+      // time.
       const now = clock.now();
-      // Else the store would hand out a step that still runs here, after an outage or a long pause of the process.
+      // Otherwise the store would hand out a step that still runs here, after an outage or a long pause of the process.
       if (this.#leases.hasLapsed(now)) await this.#leases.renew();
-      // No step is started whose run has no time left.
+      // No step starts in a run without time left.
       await this.#deadlines.settle();
       const leasedUntil = now + LEASE_MS;
       const sentAt = clock.monotonic();
@@ -276,7 +277,7 @@ class StepDispatcher implements Dispatcher {
     return this.#services.clock.monotonic() + TURN_MS;
   }
 
-  /** Keeps slots for the steps that follow one that has run: its own, and as many more as are free while none waits. */
+  /** Reserves slots for the steps after this one: its own slot, and as many more as are free while none waits. */
   #passOn(claim: Claim, result: StepResult, turnEndsAt: number): ReservedLease | undefined {
     const { flowId, stepKey } = claim;
     const isAwaited = result.kind === 'runFlow' && result.isAwaited;
@@ -304,7 +305,7 @@ class StepDispatcher implements Dispatcher {
     return flow?.record.revision === revision ? flow.prepared : undefined;
   }
 
-  /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave before. */
+  /** Starts steps that were leased as they became due, in the next turn of the event loop: answers leave first. */
   #workSoon(claims: readonly Claim[], { leasedUntil }: BirthLease, turnEndsAt: number): void {
     this.#nextTurn ??= setImmediate().then(() => {
       this.#nextTurn = undefined;
@@ -313,7 +314,7 @@ class StepDispatcher implements Dispatcher {
     for (const claim of claims) this.#work(claim, { leasedUntil, turnEndsAt, after });
   }
 
-  /** Sees a leased step through to its stored outcome, and then those that follow it. */
+  /** Sees a leased step through to its stored outcome, and then the steps after it. */
   #work(claim: Claim, start: { leasedUntil: number; turnEndsAt?: number; after?: Promise<void> }): void {
     const { leasedUntil, turnEndsAt = this.#turnEnd(), after } = start;
     const { flowId } = claim;
@@ -335,7 +336,7 @@ class StepDispatcher implements Dispatcher {
       ran();
       if (followed !== undefined) this.#leases.release(lease);
       else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
-      // Another step may have waited for this one to end.
+      // Another step may have waited for the end of this one.
       const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && reserved === undefined);
       if (mayBeNext) this.#claims.expect(0);
       if (followed !== undefined) this.#follow(flowId, followed);
@@ -352,7 +353,7 @@ class StepDispatcher implements Dispatcher {
     void see();
   }
 
-  /** A step that was leased as it became due may wait for its slot; one that was claimed has its own. */
+  /** A step that was leased as it became due can wait for its slot; a claimed one already has its slot. */
   #slotFor({ runId, stepKey, flowId, interruptions, aloneMs }: Claim, mayWait: boolean): Slot {
     if (aloneMs !== null) {
       this.#services.logger.warn({ runId, stepKey, interruptions }, 'a step that ran when the process died runs alone');
@@ -361,7 +362,7 @@ class StepDispatcher implements Dispatcher {
     return mayWait ? this.#slots.queue(flowId) : this.#slots.take(flowId);
   }
 
-  /** Waits until a step whose attempt is not written has its slot; yields false where it is to be claimed again. */
+  /** Waits for the slot of a step whose attempt is not written; yields false if the step must be claimed again. */
   async #begin(lease: Lease, slot: Slot, after: Promise<void> | undefined): Promise<boolean> {
     if (slot.isReady === undefined) {
       this.#watch(lease.claim);
@@ -371,7 +372,7 @@ class StepDispatcher implements Dispatcher {
     const isReady = await slot.isReady;
     await after;
     const startedAt = this.#services.clock.now();
-    // Much may have come in between: a process that hung, a step that runs alone, a limit for the flow, a stop.
+    // Much can happen meanwhile: a process that hung, a step that runs alone, a limit for the flow, a stop.
     if (!isReady || lease.leasedUntil <= startedAt || !this.#mayLease(lease.claim.flowId)) {
       // The store may be away when the step is put back, and others can run meanwhile.
       slot.leave();
@@ -383,7 +384,7 @@ class StepDispatcher implements Dispatcher {
     return true;
   }
 
-  /** A step of a type that this process lacks never begins here: it is left to others, and that is no attempt. */
+  /** A step of a type that this process lacks never begins here: leaving it to others is not an attempt. */
   #watch(claim: Claim): void {
     if (!isForeign(claim, this.#services)) this.#beginnings.watch(claim);
   }
@@ -405,7 +406,7 @@ class StepDispatcher implements Dispatcher {
     this.#slots.close();
     this.#leases.endReturns();
     const grace = setTimeout(() => this.#leases.abort('the process stops'), graceMs);
-    // What the claim under way yields is ours by lease, so that it runs too.
+    // The results of the claim in progress are leased to us, so they run too.
     await stopped;
     await this.#leases.left();
     await this.#beginnings.stop();
@@ -417,17 +418,17 @@ class StepDispatcher implements Dispatcher {
 interface DeadlineServices extends Pick<DispatcherServices, 'clock' | 'logger' | 'owner' | 'isFit'> {
   readonly store: Pick<Store, 'claimOverdue'>;
   onStopped(run: StoppedRun, stop: RunStop): void;
-  /** Waiting steps whose own time is up: they are only ended, so that they need no slot. */
+  /** Called for waiting steps whose own time limit is over: they are only ended, so they need no slot. */
   onClaims(claims: readonly Claim[], leasedUntil: number): void;
 }
 
 const OVERDUE_AGAIN_MS = 1_000;
-/** Runs, and steps, that one call ends. */
+/** How many runs, and steps, one call ends. */
 const OVERDUE_AT_ONCE = 100;
 
 /**
- * Enforces the time limits of runs and of waiting steps by an alarm of its own, however many steps run, and cancels the
- * runs that steps of stopped runs waited for.
+ * Enforces the time limits of runs and of waiting steps with a separate alarm, however many steps run, and cancels the
+ * runs for which steps of stopped runs waited.
  */
 function createDeadlines({ store, owner, onStopped, onClaims, ...services }: DeadlineServices): Alarm {
   const { clock } = services;

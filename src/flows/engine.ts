@@ -31,7 +31,7 @@ interface TriggerRequest {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly triggerType: RunTriggerType;
-  /** Exact bytes, empty where there is no body. */
+  /** Exact bytes; empty if there is no body. */
   readonly body: Uint8Array;
   readonly contentType: string | null;
   /** Lower-case names, credentials redacted. */
@@ -41,9 +41,9 @@ interface TriggerRequest {
 
 interface StartRequest extends TriggerRequest {
   readonly sourceRunId?: string;
-  /** Those of the run that is repeated: it has the same body and headers. */
+  /** Search keys of the repeated run, which has the same body and headers. */
   readonly searchKeys?: SearchKeys | undefined;
-  /** The same of its deliveries, where several share it. */
+  /** The repeated run, if several deliveries share it: the new run shares them too. */
   readonly deliveriesOf?: string | undefined;
 }
 
@@ -51,26 +51,26 @@ export type TriggerResult =
   | { readonly kind: 'started'; readonly runId: string }
   /** The idempotency key was known; the id is the first run's. */
   | { readonly kind: 'duplicate'; readonly runId: string }
-  /** It was known with another body. */
+  /** The key was known with another body. */
   | { readonly kind: 'conflict'; readonly runId: string }
   | { readonly kind: 'disabled' }
-  /** Its manifest, or a reference that it needs, cannot be read here. */
+  /** This process cannot read its manifest, or a reference that it needs. */
   | { readonly kind: 'unreadable'; readonly why: string }
-  /** A flow of Sluice itself, which nobody else runs. */
+  /** A flow of Sluice itself, which users cannot run. */
   | { readonly kind: 'builtIn' }
   | { readonly kind: 'unknown' };
 
 /** Starts runs. */
 export interface Engine {
-  /** The run and its entry steps, for a caller that stores them together with more; pure. */
+  /** Plans a run and its entry steps, for a caller that stores them together with more; pure. */
   readonly planRun: typeof planRun;
-  /** Stores a planned run with what it was started by. Its steps start if it is accepted. */
+  /** Stores a planned run with its cause. Its steps start if it is accepted. */
   accept(acceptance: Acceptance): Promise<AcceptResult>;
-  /** The same of a delivery to several triggers. */
+  /** Like `accept`, for a delivery to several triggers. */
   acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
-  /** Says that a planned run is durable: its steps start. */
+  /** Reports that a planned run is durable: its steps start. */
   announce(run: StartedRun): void;
-  /** Starts a run of the newest revision with what started another; its source is that other. */
+  /** Starts a run of the newest revision with the same input as another run, which is its source. */
   rerun(source: RunDetail, idempotencyKey?: string): Promise<TriggerResult>;
   /** Plans a run of the newest revision and makes it durable; rejects with `StoreUnavailableError`. */
   triggerFlow(request: TriggerRequest): Promise<TriggerResult>;
@@ -89,13 +89,13 @@ interface EngineServices {
 }
 
 /**
- * Reads a flow from the store again after something of it was refused as outdated: it was deployed, disabled, drained or
- * has held deliveries since it was read, perhaps by another process. Resolves when the catalog and what follows from it
- * are up to date; rejects as the store does.
+ * Reads a flow from the store again after the store refused outdated data: the flow was deployed, disabled, drained or
+ * has held deliveries since it was read, perhaps by another process. Resolves when the catalog and everything derived
+ * from it are up to date; rejects as the store does.
  */
 export type RefreshFlow = (flowId: string) => Promise<void>;
 
-/** A change between the plan of a run and its acceptance has it planned again; after so many times the sender may try later. */
+/** A run is planned again if the flow changes before its acceptance; after this many tries the sender can try later. */
 export const START_TRIES = 3;
 
 export function createEngine(services: EngineServices): Engine {
@@ -136,7 +136,7 @@ export function createEngine(services: EngineServices): Engine {
         traceparent: traceparentOf(span),
         at: clock.now(),
         searchKeys: request.sourceRunId === undefined ? searchKeysOf(flow, request) : request.searchKeys,
-        // What repeats a run is as far from strangers as that is.
+        // A repetition is trusted exactly as its source run.
         order: orderOf(flow.prepared, readTrigger(trigger), request.sourceRunId === undefined ? true : null),
       });
       const run = deliveriesOf === undefined ? planned : { ...planned, deliveriesOf };
@@ -155,7 +155,7 @@ export function createEngine(services: EngineServices): Engine {
   ): Promise<TriggerResult> => {
     if (request.flowId === ALERT_FLOW_ID) return { kind: 'builtIn' };
     const known = catalog.find(request.flowId);
-    // Another process may have deployed it, or opened it.
+    // Another process may have deployed or opened it.
     if (known === undefined || !startsRuns(known.record)) await refresh(request.flowId);
     for (let left = START_TRIES; left > 0; left -= 1) {
       const flow = catalog.find(request.flowId);
@@ -216,7 +216,7 @@ const startedOf = (run: NewRun, { isWaiting }: { readonly isWaiting?: true }): N
 
 const compiledKeys = new WeakMap<object, ReturnType<typeof compileKeys>['keys']>();
 
-/** Of a run that is started by hand; a webhook reads those of its deliveries itself. */
+/** Search keys of a run that is started by hand; a webhook reads those of its deliveries itself. */
 function searchKeysOf(
   { loaded }: DeployedFlow,
   { triggerKey, triggerType, body, contentType, headers }: TriggerRequest,
@@ -233,19 +233,19 @@ function searchKeysOf(
   return Object.keys(values).length === 0 ? undefined : values;
 }
 
-/** By hand every flow can be started, whether or not its manifest names a manual trigger. */
+/** Every flow can be started by hand, whether or not its manifest has a manual trigger. */
 function mayTrigger({ loaded }: DeployedFlow, { triggerKey, triggerType }: TriggerRequest): boolean {
   return triggerType === 'manual' || Object.hasOwn(loaded.manifest.triggers, triggerKey);
 }
 
-/** What people and programs do to runs that were started. */
+/** Operations of people and programs on started runs. */
 export interface RunControl {
-  /** Ends a run: at once where nothing of it runs, else as soon as its steps have heard of it. */
+  /** Ends a run: at once if none of its steps runs, otherwise as soon as its steps know. */
   cancel(runId: string, reason: string | null): ReturnType<Store['cancelRun']>;
   retryStep(runId: string, stepKey: string): ReturnType<Store['retryStep']>;
-  /** A change that is stored has let a run go on, which has so long. */
+  /** A stored change let a run continue, which has this much time. */
   wentOn(timeoutAt: number | null): void;
-  /** `unknownName` where the run's flow waits for signals, and for none of this name. */
+  /** `unknownName` if the run's flow waits for signals, but not for this name. */
   signal(signal: {
     runId: string;
     name: string;
@@ -269,7 +269,8 @@ export function createRunControl({ store, catalog, handlers, dispatcher, clock, 
       if (result.kind !== 'accepted') return result;
       dispatcher.stopRun(runId, 'cancelled');
       report.runStopped(result.run, 'Cancelled');
-      // A step of another run, or the next of its key, may have waited for its end, and its own steps for those of others.
+      // A step of another run, or the next run of its key, may have waited for its end, and its own steps for other
+      // runs.
       dispatcher.nudge(clock.now());
       return result;
     },

@@ -10,7 +10,7 @@ import { StepFailure } from './step-failure.ts';
 
 export function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): HandlerResult {
   const { until, signalName, state } = wait;
-  // Beyond these there is no date, and no store has a place for such a time.
+  // Beyond this, JavaScript has no dates, and no store can hold the time.
   const isDate = typeof until === 'number' && Math.abs(until) <= 8.64e15;
   const isTime = until === undefined ? signalName !== undefined : isDate;
   if (!isTime || (signalName !== undefined && typeof signalName !== 'string')) {
@@ -21,10 +21,10 @@ export function checkedWait(wait: Extract<HandlerResult, { kind: 'waiting' }>): 
   return wait;
 }
 
-/** An index of failed steps has codes, and takes no text of any length. */
+/** The index of failed steps contains codes, whose length must be limited. */
 const MAX_CODE_CHARACTERS = 100;
 
-/** The failure is what matters: it stays as it is, and says so where its output is not kept. */
+/** The failure itself matters: it stays unchanged, and its message says so if its output is not stored. */
 export function checkedFailure({ output, ...given }: Extract<HandlerResult, { kind: 'failed' }>): HandlerResult {
   const problem = output === undefined ? undefined : problemOfOutput(output);
   const message =
@@ -38,11 +38,11 @@ export function checkedFailure({ output, ...given }: Extract<HandlerResult, { ki
   return problem === undefined && output !== undefined ? { ...failure, output } : failure;
 }
 
-/** What an error that a handler throws is for its step. */
+/** The step's result for an error that a handler throws. */
 export function thrown(error: unknown): HandlerResult {
-  // The handler asked for the trigger's body and the store had no answer: the step is not to blame.
+  // The handler asked for the trigger's body and the store had no answer: that is not the step's fault.
   if (error instanceof StoreUnavailableError || error instanceof InternalFaultError) throw error;
-  // What it yielded was judged already.
+  // Its result was already checked.
   if (error instanceof StepFailure) throw error;
   return { kind: 'failed', code: 'handler_error', message: messageOf(error), retryable: true };
 }

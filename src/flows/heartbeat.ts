@@ -3,32 +3,32 @@ import type { ServiceClock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import type { BeatAnswer, LostLeases, Store } from '../store/store.ts';
 
-/** Says every few seconds that this process lives, and learns of the others that have the same store. */
+/** Reports every few seconds that this process lives, and learns of the other processes with the same store. */
 export interface Heartbeat {
   /** Resolves after the first beat; rejects as the store does. */
   start(): Promise<void>;
-  /** Resolves when no beat is under way any more. */
+  /** Resolves when no beat is in progress. */
   stop(): Promise<void>;
   state(): HeartbeatState;
   /**
-   * Whether this process may lease steps, fire ticks and end what is overdue: its machine's clock agrees with the store's, its
-   * release fits the store, and the others cannot have taken it for dead.
+   * Whether this process may lease steps, fire ticks and end overdue work: its machine's clock agrees with the store's,
+   * its release fits the store, and the others cannot consider it dead.
    */
   isFit(): boolean;
 }
 
 interface HeartbeatState {
-  /** When the store answered last, by the clock that is never set; undefined before the first answer. */
+  /** Time of the store's last answer, by the monotonic clock; undefined before the first answer. */
   readonly beatAt: number | undefined;
-  /** How many processes have the store, this one included. */
+  /** The number of processes with this store, including this one. */
   readonly replicas: number;
   /** How far the clock of this process' machine is ahead of the store's. */
   readonly clockOffsetMs: number;
-  /** Why this release no longer fits the store, which a newer one has changed. */
+  /** Why this release no longer fits the store: a newer one has changed it. */
   readonly misfit?: string | undefined;
-  /** What all replicas told of themselves. */
+  /** The reports of all replicas. */
   readonly told?: BeatAnswer['told'];
-  /** Those that died. */
+  /** Replicas that died. */
   readonly dead?: BeatAnswer['dead'];
 }
 
@@ -37,24 +37,21 @@ interface HeartbeatServices {
   readonly clock: ServiceClock;
   readonly logger: Logger;
   readonly version: string;
-  /** What has to be the same in all replicas. */
+  /** Values that must be the same in all replicas. */
   readonly fingerprint: () => Json;
-  /** How many processes have the store, this one included; after each answer. */
+  /** Called after each answer with the number of processes with this store, including this one. */
   readonly onReplicas?: ((count: number) => void) | undefined;
-  /** Leases that this process may have been given and does not know of. */
+  /** Leases that this process may have got without knowing. */
   readonly lost?: () => LostLeases | undefined;
-  /** There may be due steps that this process does not know of: others made them due or left them, or it was unfit. */
+  /** Due steps may be unknown here: others made them due or left them, or this process was unfit. */
   onDue(): void;
 }
 
-/** A third of what a process may be silent for until the others take it for dead. */
+/** A third of the silence after which others consider a process dead. */
 const BEAT_MS = 5000;
-/** After the store failed. */
+/** Pause after the store failed. */
 const RETRY_MS = 1000;
-/**
- * A replica that was not seen for this long is dead. Only a replica whose own heartbeats succeeded for this long may
- * judge others.
- */
+/** A replica not seen for this long is dead. Only one whose own heartbeats succeeded for this long may judge others. */
 const DEAD_AFTER_MS = 15_000;
 
 export function createHeartbeat(services: HeartbeatServices): Heartbeat {
@@ -63,7 +60,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   let state: Omit<HeartbeatState, 'clockOffsetMs'> = { beatAt: undefined, replicas: 1 };
   let wasClockFit = true;
   let wasFitAtBeat = true;
-  /** Since when no beat failed, and none was late because the process was paused. */
+  /** Since then no beat has failed, and none was late because the process was paused. */
   let steadySince = Number.NEGATIVE_INFINITY;
   let hasFailed = false;
   let timer: NodeJS.Timeout | undefined;
@@ -112,7 +109,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
     for (const { name: replica, steps } of died) {
       logger.warn({ replica, steps }, 'a replica died; resuming its running steps');
     }
-    // After a sleep of the machine the timers of whoever waits to be fit ring late.
+    // After a sleep of the machine, timers that wait for fitness ring late.
     wasFitAtBeat = isFit();
     const isFitAgain = !wasFit && wasFitAtBeat;
     if (replicas > 1 || died.length > 0 || lost !== undefined || isFitAgain) services.onDue();
@@ -147,7 +144,7 @@ export function createHeartbeat(services: HeartbeatServices): Heartbeat {
   };
 }
 
-/** Says when a newer release has changed the store, and when the store fits this release again. */
+/** Logs when a newer release has changed the store, and when the store fits this release again. */
 function sayFit({
   logger,
   misfit,

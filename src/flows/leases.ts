@@ -6,10 +6,10 @@ import { STOP_ERRORS } from '../model/run.ts';
 import type { Claim, RunStop, Store } from '../store/store.ts';
 import { toBegunAttempt } from './beginnings.ts';
 
-/** What a step of a dead process waits at most for another; renewed three times before it runs out. */
+/** The longest that a step of a dead process waits for another one; renewed three times before it runs out. */
 export const LEASE_MS = 30_000;
 
-/** Why a step was aborted: its run was told to stop. */
+/** Abort reason of a step whose run was stopped. */
 class RunStopped extends Error {
   readonly stop: RunStop;
   constructor(stop: RunStop) {
@@ -23,11 +23,11 @@ export function stopOf({ reason }: Pick<Abortable, 'reason'>): RunStop | undefin
   return reason instanceof RunStopped ? reason.stop : undefined;
 }
 
-/** What may be aborted; it says whether and why, as an `AbortSignal` does, before anyone needs one. */
+/** Can be aborted; has the state of an `AbortSignal`, before one is needed. */
 export interface Abortable {
   readonly aborted: boolean;
   readonly reason: unknown;
-  /** Made for the first who asks: next to no step does. */
+  /** Made at the first access: almost no step needs it. */
   readonly signal: AbortSignal;
 }
 
@@ -36,7 +36,7 @@ export class Lease implements Abortable {
   claim: Claim;
   /** As far as this process knows; milliseconds since the Unix epoch. */
   leasedUntil: number;
-  /** Among those that are held. */
+  /** Place among the held leases. */
   place = -1;
   #reason: Error | undefined;
   #controller: AbortController | undefined;
@@ -62,7 +62,7 @@ export class Lease implements Abortable {
     return this.#controller.signal;
   }
 
-  /** The first reason is kept. */
+  /** The first reason counts. */
   abort(reason: Error): void {
     this.#reason ??= reason;
     this.#controller?.abort(this.#reason);
@@ -74,36 +74,36 @@ export interface Leases {
   hold(claim: Claim, leasedUntil: number): Lease;
   release(lease: Lease): void;
   /**
-   * Releases an attempt whose outcome was given up: its lease is left to run out. Yields whether it had begun, so that the
-   * record has to say so.
+   * Releases an attempt whose outcome was given up, and lets its lease run out. Yields whether the attempt had begun,
+   * which must then be recorded.
    */
   giveUp(lease: Lease): boolean;
   /** Resolves when none is held any more. */
   left(): Promise<void>;
-  /** Of all that are held, or were given up. */
+  /** Tokens of all leases that are held or were given up. */
   tokens(): string[];
   /**
-   * Returns the lease of a step that did not begin, in one call with others of this turn of the event loop: the step is due
-   * again, as it was. An outage of the store is waited out. Yields false where it fails for as long as a lease lasts, or
-   * until `endReturns`; then the lease is to be given up.
+   * Returns the lease of a step that did not begin, in one call with others of this turn of the event loop: the step is
+   * due again, as before. Waits out an outage of the store. Yields false if it fails for as long as a lease lasts, or
+   * until `endReturns`; then give the lease up.
    */
   putBack(lease: Lease): Promise<boolean>;
-  /** No return that fails is tried again from now on. */
+  /** From now on, no failed return is tried again. */
   endReturns(): void;
   /** Extends all of them every few seconds from now on. */
   startRenewing(): void;
   /**
-   * Extends nothing any more and returns the leases that were given up, so that another process takes up their steps at
-   * once. Resolves when nothing of it runs any more.
+   * Extends nothing any more and returns the leases that were given up, so that another process continues their steps
+   * at once. Resolves when none of its work runs any more.
    */
   giveBack(): Promise<void>;
-  /** Extends all of them in one call and aborts those that the store gave to someone else; rejects as the store does. */
+  /** Extends all in one call and aborts those that the store gave to another process; rejects as the store does. */
   renew(): Promise<void>;
-  /** Whether one has run out unrenewed: a claim could yield a step that still runs here. */
+  /** Whether one has run out without renewal: a claim could yield a step that still runs here. */
   hasLapsed(now: number): boolean;
-  /** Aborts what runs of a run that was told to stop. */
+  /** Aborts the attempts of a stopped run. */
   stopRun(runId: string, stop: RunStop): void;
-  /** Aborts what runs, and whatever is held from now on. */
+  /** Aborts all current and later attempts. */
   abort(reason: string): void;
 }
 
@@ -127,7 +127,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
 
   const renew = async () => {
     const leasedUntil = clock.now() + LEASE_MS;
-    // The clock was fast when these were extended last: left alone they would last until the false time.
+    // These were last extended while the clock was fast; without renewal they would last until the false time.
     const tooLong = [...givenUp].filter((lease) => lease.leasedUntil > leasedUntil);
     const leases = [...held.items(), ...tooLong];
     if (leases.length === 0) return;
@@ -148,7 +148,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
   };
 
   const leave = (lease: Lease) => {
-    // Its place may be another's by now.
+    // Its place may belong to another one by now.
     if (held.at(lease.place) === lease) held.take(lease.place);
     if (held.size === 0) onLeft?.();
   };
@@ -186,7 +186,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
       if (claims.length === 0) return;
       const begun = [...givenUp].filter((lease) => !returns.unbegun.has(lease)).map(({ claim }) => claim);
       try {
-        // So that the record says that they were interrupted.
+        // Records the interruption.
         await store.beginAttempts({ attempts: begun.map(toBegunAttempt) });
         const dueAt = claims.map((claim) => claim.dueAt);
         await store.returnLeases({ tokens: claims.map(({ token }) => token), at: clock.now(), dueAt });
@@ -213,7 +213,7 @@ export function createLeases({ store, clock, logger }: LeaseServices): Leases {
 
 /** Returns leases of steps that did not begin: those of one turn of the event loop in one call. */
 function createReturns({ store, clock, logger }: LeaseServices) {
-  /** Those that the store failed to take back. */
+  /** Leases that the store failed to take back. */
   const unbegun = new WeakSet<Lease>();
   const ending = new AbortController();
   let claims: Claim[] = [];

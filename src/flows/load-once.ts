@@ -1,4 +1,4 @@
-/** A fault of Sluice itself, such as a part of it that cannot be loaded: neither the caller nor another host is to blame. */
+/** A fault of Sluice itself, such as a part that cannot be loaded: neither the caller nor another host caused it. */
 export class InternalFaultError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -7,8 +7,8 @@ export class InternalFaultError extends Error {
 }
 
 /**
- * Loads a part of Sluice when it is first needed. What failed is tried again at the next call: the file may have been away
- * while a release was replaced. Rejects with `InternalFaultError`.
+ * Loads a part of Sluice when it is first needed. A failed load is tried again at the next call: the file may have been
+ * away while a release was replaced. Rejects with `InternalFaultError`.
  */
 export function loadOnce<T>(load: () => Promise<T>): () => Promise<T> {
   let loaded: Promise<T> | undefined;

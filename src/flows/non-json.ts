@@ -6,7 +6,7 @@ import { StepFailure } from './step-failure.ts';
 // Deep enough for any document; a value that contains itself ends here too.
 const MAX_DEPTH = 500;
 
-/** What is wrong with a value that is to be kept. */
+/** The problem of a value that should be stored. */
 interface JsonProblem {
   readonly kind: 'notJson' | 'tooLarge';
   /** Names the path below `name`. */
@@ -14,10 +14,10 @@ interface JsonProblem {
 }
 
 /**
- * Says what about a value JSON cannot hold, or that it has more than `maxBytes` as JSON; undefined where nothing is
- * wrong. Properties that are undefined pass: writing JSON leaves them out.
+ * Finds a part of a value that JSON cannot represent, or reports that it has more than `maxBytes` as JSON; undefined if
+ * the value is fine. Undefined properties are accepted: JSON leaves them out.
  *
- * The walk ends with the first byte too many. A few characters of an expression make a list that names one body
+ * The walk ends with the first byte too many. A few characters of an expression can make a list that contains one body
  * thousands of times, which takes no memory until it is written out.
  */
 export function problemOfJson(value: unknown, name: string, maxBytes: number): JsonProblem | undefined {
@@ -29,7 +29,7 @@ export function problemOfJson(value: unknown, name: string, maxBytes: number): J
   return found && { kind: 'notJson', message: `${formatPath([name, ...found.path.toReversed()])} is ${found.what}` };
 }
 
-/** How many bytes a value has as JSON. It is not walked to its end where it has more than `maxBytes`. */
+/** How many bytes a value has as JSON. The walk ends early if it has more than `maxBytes`. */
 export function bytesOfJson(value: unknown, maxBytes: number): number {
   const walk: Walk = { bytes: 0, maxBytes };
   find(value, 0, walk);
@@ -88,7 +88,7 @@ function take(bytes: number, walk: Walk): Found | undefined {
   return walk.bytes > walk.maxBytes ? TOO_LARGE : undefined;
 }
 
-/** Quotes included. What is longer than is left in any case is not written out to be measured. */
+/** Includes the quotes. Does not write out a text that is too long in any case. */
 function stringBytes(text: string, { bytes, maxBytes }: Walk): number {
   if (bytes + text.length + 2 > maxBytes) return text.length + 2;
   return /^[ !#-[\]-~]*$/.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
@@ -99,7 +99,7 @@ function below(key: string | number, found: Found): Found {
   return found;
 }
 
-/** What is wrong with the output of a step. */
+/** The problem of a step's output. */
 export function problemOfOutput(output: unknown): StepFailure | undefined {
   if (output === null) return undefined;
   const problem = problemOfJson(output, 'output', MAX_BYTES.output);

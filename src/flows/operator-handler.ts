@@ -6,8 +6,9 @@ import { checkedResult } from './run-handler.ts';
 import { StepFailure } from './step-failure.ts';
 
 /**
- * A handler of the operator's, held to what a step relies on: what it yields is read once and copied, so that nothing the
- * operator's code does when it is read, or afterwards, reaches the step. What fails in doing so is the handler's failure.
+ * Wraps an operator's handler so that steps can rely on it: its result is read once and copied, so that nothing that
+ * the operator's code does during the reading, or later, affects the step. Errors during the reading are the handler's
+ * failure.
  */
 export function operatorHandler(handler: StepHandler): StepHandler {
   const { type, inputs, secretInputs } = handler;
@@ -32,16 +33,16 @@ function rethrow(error: unknown): never {
   throw readable(error);
 }
 
-/** A promise of a library is one too. */
+/** Includes promises of libraries. */
 function isThenable(given: unknown): given is PromiseLike<unknown> {
   return typeof given === 'object' && given !== null && 'then' in given && typeof given.then === 'function';
 }
 
-/** What cannot be read fails for good: the handler has done its work, and is not called again for it. */
+/** An unreadable result fails the step for good: the handler has done its work, and must not be called again. */
 function resultOf(given: unknown): HandlerResult {
   try {
     const { kind, output, code, message, retryable, retryAfterMs, until, signalName, state } = Object(given);
-    // A fault of Sluice is told so, and uses up no attempt: theirs are none.
+    // `internal_error` means a fault of Sluice and costs no attempt, so handlers cannot use it.
     const told = {
       code: String(code).replace(/^internal_error$/, 'handler_error'),
       message: String(message),
@@ -62,13 +63,13 @@ function copyOf(value: Json): Json {
   return typeof value === 'object' && value !== null ? parseJson(JSON.stringify(value)) : value;
 }
 
-/** Undefined where it says nothing that can be used: then a signal may have any name. */
+/** Undefined if the answer is unusable: then a signal can have any name. */
 function namesOf(ask: () => unknown): readonly string[] | undefined {
   try {
     const names = ask();
     return Array.isArray(names) ? names.map(String) : undefined;
   } catch {
-    // A signal that is refused is lost, and one that no step waits for does no harm.
+    // A refused signal is lost, but one that no step waits for does no harm.
     return undefined;
   }
 }

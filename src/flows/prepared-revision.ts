@@ -12,23 +12,23 @@ import type { RunOrder } from '../model/run.ts';
 import { stepAt } from '../model/runtime-keys.ts';
 
 /**
- * What the runs of a revision need, compiled once: when it is deployed or restored, or when the first run of an older one
- * asks for it. A revision never changes, and neither does this.
+ * Everything that the runs of a revision need, compiled once: when it is deployed or restored, or for the first run of
+ * an older one. A revision never changes, so neither does this.
  */
 export interface PreparedRevision {
   readonly graph: Graph;
-  /** Where the manifest came from: it decides which secrets its steps may name. */
+  /** Origin of the manifest, which decides which secrets its steps can name. */
   readonly source: ManifestSource;
   readonly entry: ReturnType<typeof entryOf>;
   /** Id of the flow that a failed run starts. */
   readonly onFailure: string | null;
   /** Whether its runs take the inputs of their steps from it, whatever is deployed later. */
   readonly pinsInputs: boolean;
-  /** Reads the key of a run, where its runs of one key run one at a time. */
+  /** Reads the key of a run, if runs with the same key run one at a time. */
   readonly readOrderKey: ReturnType<typeof orderKeyReader> | undefined;
-  /** Whether it limits how many of its steps, or of one type of them, run at once. */
+  /** Whether it limits how many of its steps, or steps of one type, run at once. */
   readonly isLimited: boolean;
-  /** By runtime key; undefined where the revision has no such step. */
+  /** By runtime key; undefined if the revision has no such step. */
   step(stepKey: string): PreparedStep | undefined;
 }
 
@@ -38,32 +38,32 @@ export interface PreparedRevision {
  */
 export interface PreparedStep {
   readonly definition: StepDefinition;
-  /** Of the edges that have one, in manifest order. */
+  /** The conditions of its edges, in manifest order. */
   conditions(): readonly Condition[];
   inputs(): PreparedInputs;
-  /** The items of a loop, under `forEach`; undefined where the step is not a loop. */
+  /** The items of a loop, under `forEach`; undefined for other steps. */
   readonly items: (() => PreparedInputs) | undefined;
   /** The children of a loop. */
   readonly steps?: PreparedGraph | undefined;
-  /** The most steps that its end may make due; of the last one in a loop those that begin the next iteration. */
+  /** The most steps that its end can make due; for the last step in a loop, those that begin the next iteration. */
   readonly followers: number;
-  /** A step of the same graph runs after it has failed. */
+  /** Whether a step of the same graph runs after it has failed. */
   readonly isFailureHandled: boolean;
 }
 
 type PreparedGraph = Readonly<Record<string, PreparedStep>>;
 
 interface Condition {
-  /** Key of the step that the edge comes from. */
+  /** Key of the step at the start of the edge. */
   readonly after: string;
   readonly expression: CompiledExpression;
 }
 
 export interface PreparedInputs {
-  /** As the manifest has them. */
+  /** As written in the manifest. */
   readonly written: JsonObject;
   readonly template: CompiledTemplate;
-  /** What the template renders to in every context, frozen; undefined where that depends on the context. */
+  /** The rendered value, frozen, if it is the same in every context; otherwise undefined. */
   readonly constant: Json | undefined;
 }
 
@@ -88,7 +88,7 @@ export function prepareRevision(
   };
 }
 
-/** Where a run of a revision is to wait; undefined where its flow lets runs overlap. Null: as for the run's source. */
+/** Where a run must wait; undefined if its flow lets runs overlap. `isVerified` null: the same as the run's source. */
 export function orderOf(
   { readOrderKey }: Pick<PreparedRevision, 'readOrderKey'>,
   trigger: Parameters<NonNullable<PreparedRevision['readOrderKey']>>[0],
@@ -152,7 +152,7 @@ function prepareInputs(written: JsonObject, vars: Vars): PreparedInputs {
   return { written, template, constant: template.isConstant ? freezeJson(template.render(NO_CONTEXT)) : undefined };
 }
 
-/** Compiles now; an error is thrown to each caller. */
+/** Compiles now; throws an error to each caller. */
 function compiled<Result>(compile: () => Result): () => Result {
   try {
     const result = compile();
@@ -164,7 +164,7 @@ function compiled<Result>(compile: () => Result): () => Result {
   }
 }
 
-/** Freezes a JSON value with all that is in it; a value that is already frozen is taken to be so throughout. */
+/** Freezes a JSON value with everything in it; a frozen value counts as completely frozen. */
 export function freezeJson(value: Json): Json {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const item of Object.values(value)) freezeJson(item);

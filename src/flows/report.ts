@@ -8,14 +8,14 @@ import type { Metrics } from '../telemetry/metrics.ts';
 /** Reports events of runs and steps to the log and the metrics. Each event is emitted only here. */
 export interface Report {
   runStarted(run: StartedRun): void;
-  /** A run was told to stop; it ended with that where nothing of it ran. */
+  /** A run was stopped; it ended with this status if none of its steps ran. */
   runStopped(run: StoppedRun, status: RunStatus): void;
   triggerDisabled(flowId: string, triggerKey: string): void;
-  /** A claimed step is looked at: conditions first, so that it may yet be skipped. */
+  /** A claimed step is about to be examined: its conditions come first, so it can still be skipped. */
   stepTaken(claim: Claim): void;
   stepStarted(claim: Claim): void;
   stepEnded(ended: EndedAttempt): void;
-  /** Whatever became of it, the step runs no more. */
+  /** The step no longer runs, whatever the outcome. */
   stepLeft(): void;
 }
 
@@ -29,7 +29,7 @@ interface EndedAttempt {
 interface ReportServices {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Without it events are dropped. */
+  /** If absent, events are dropped. */
   readonly live?: Pick<LiveEvents, 'emit' | 'isHeard'> | undefined;
 }
 

@@ -3,9 +3,9 @@ import { type Clock, DAY_MS, deletionGuard, MINUTE_MS, type ServiceClock } from 
 import type { RevisionPlace, Store } from '../store/store.ts';
 import { createSweeper, type InChunks, SWEEP_EVERY_MS, type Sweeper } from '../sweeper.ts';
 
-/** Has everything swept that is old, by one process where several share a store. */
+/** Sweeps old data, in one process if several share a store. */
 interface Housekeeping extends Pick<Sweeper, 'start' | 'stop'> {
-  /** Is called once a minute in one of the processes that share the store. */
+  /** Called once a minute in one of the processes that share the store. */
   everyMinute(): void;
 }
 
@@ -14,18 +14,18 @@ interface HousekeepingServices {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly sweepers: readonly Sweeper[];
-  /** Whether other processes may have the store. */
+  /** Whether other processes can have the store. */
   readonly isShared: boolean;
-  /** While it is not, this process judges nothing by its age: see `Heartbeat`. */
+  /** While this is false, this process judges nothing by its age: see `Heartbeat`. */
   readonly isFit: () => boolean;
 }
 
-/** Two minutes may ring a little less than a minute apart, and in two processes at once. */
+/** Calls can come slightly less than a minute apart, and in two processes at once. */
 const SOONEST_MS = 30_000;
 /** If no process was chosen for this long, each process that notices starts by itself. */
 const LATEST_MS = 5 * MINUTE_MS;
 
-/** A process that has its store for itself counts the minutes itself. */
+/** A process with a store of its own counts the minutes itself. */
 export function createHousekeeping(services: HousekeepingServices): Housekeeping {
   const { store, clock, logger, sweepers, isShared, isFit } = services;
   let timer: NodeJS.Timeout | undefined;
@@ -61,22 +61,22 @@ interface RetentionServices {
   readonly store: Pick<Store, 'purgeNonces' | 'purgeRuns' | 'purgeRevisions'>;
   readonly clock: ServiceClock;
   readonly logger: Logger;
-  /** Runs are kept for ever where not given. */
+  /** If absent, runs are kept for ever. */
   readonly runRetentionDays?: number | undefined;
 }
 
 /**
- * A delivery is judged by the time it came at and stored later, after its body trickled in and a verifier thought about it.
- * Its nonce must still be there then, so expired rows stay for longer than any request can take: 30 s for the body, 5 s
+ * A delivery is judged by its arrival time but stored later, after its body trickled in and a verifier finished. Its
+ * nonce must still be there then, so expired rows stay for longer than any request can take: 30 s for the body, 5 s
  * each for the operator's code. With the time between two sweeps it is 110 s at most.
  */
 const NONCE_MARGIN_MS = 50_000;
 // 100 rows hold the writer for 1.3 ms, at 1e7 rows too; 500 held it for up to 47 ms.
 const NONCES_A_CHUNK = 100;
-// 200 rows of runs with their values hold the writer for 5 ms; five runs of 10 000 children did for 320.
+// 200 rows of runs with their values hold the writer for 5 ms; five runs of 10 000 children held it for 320.
 const RUN_ROWS_A_CHUNK = 200;
 
-/** So many of the newest revisions of each flow are kept with their manifests. */
+/** How many of each flow's newest revisions keep their manifests. */
 export const KEPT_REVISIONS = 50;
 const REVISIONS_A_CHUNK = 20;
 
@@ -86,7 +86,7 @@ export function createRetention({ store, clock, logger, runRetentionDays }: Rete
     logger.warn({ aheadMs }, 'the clock was set ahead: for a day, nothing but nonces is deleted because of its age');
   });
   const sweep = async (inChunks: InChunks) => {
-    // Their time does not jump, so that no clock that is set ends one early.
+    // The time of nonces never jumps, so setting a clock does not end one early.
     const nonces = { now: clock.ledger() - NONCE_MARGIN_MS, limit: NONCES_A_CHUNK };
     await inChunks(async () => (await store.purgeNonces(nonces)) === NONCES_A_CHUNK);
     if (!mayDelete()) return;

@@ -49,7 +49,7 @@ export function runHandler(
   let waiting: Promise<HandlerResult | undefined> | undefined;
   try {
     const running = start(contextOf(task, services, { inputs, ends }), task.handler);
-    // A handler that does not wait is not waited for.
+    // A synchronous handler needs no wait.
     if (!(running instanceof Promise)) return checkedResult(running);
     waiting = waitFor(running, { task, signal: ends.signal }).finally(() => limit?.end());
     return waiting;
@@ -74,11 +74,11 @@ async function waitFor(
 function timeLeft({ step, claim }: HandlerTask, { clock }: Pick<HandlerServices, 'clock'>): number | undefined {
   if (step.timeoutSeconds === undefined) return undefined;
   if (claim.resumed === null || claim.resumed.signal !== null) return step.timeoutSeconds;
-  // A clock that was set back while the step waited gives it no more than the whole limit.
+  // If the clock was set back while the step waited, it still gets no more than the whole limit.
   return step.timeoutSeconds - Math.max(0, clock.now() - claim.attemptStartedAt) / 1000;
 }
 
-/** What the handler's schema makes of the inputs; throws `StepFailure` where they do not fit. */
+/** Parses the inputs with the handler's schema; throws `StepFailure` if they do not fit. */
 export function parseInputs(handler: StepHandler, resolved: Pick<ResolvedInputs, 'value'>): unknown {
   try {
     return parsedBy(handler, resolved);
@@ -92,7 +92,7 @@ export function parseInputs(handler: StepHandler, resolved: Pick<ResolvedInputs,
 function parsedBy(handler: StepHandler, { value }: Pick<ResolvedInputs, 'value'>): unknown {
   const parsed = handler.inputs.safeParse(value);
   if (parsed.success) return parsed.data;
-  // A schema that wants a number is given one; what takes any JSON keeps the number as it was sent.
+  // A schema that requires a number gets one; one that accepts any JSON keeps the number as it was sent.
   const lowered = parsed.error.issues.reduce((inputs, { path }) => withDoubles(inputs, path), value);
   const again = lowered === value ? parsed : handler.inputs.safeParse(lowered);
   if (again.success) return again.data;
@@ -122,7 +122,7 @@ function start(context: StepContext, handler: StepHandler): Promise<HandlerResul
   }
 }
 
-/** A base class whose instance is what its constructor is given. */
+/** A base class whose constructor returns the given object. */
 const Itself = function itself(given: object) {
   return given;
 } as unknown as new (
@@ -135,7 +135,7 @@ interface Sources {
   readonly about: Pick<Claim, 'flowId' | 'runId' | 'stepKey'>;
 }
 
-/** What a context makes its logger and its signal of: no handler, and nothing that prints a context, sees it. */
+/** The sources of a context's logger and signal, invisible to handlers and to code that prints a context. */
 class Later extends Itself {
   readonly #lease: Sources['lease'];
   readonly #parent: Logger;
@@ -149,7 +149,7 @@ class Later extends Itself {
     this.#about = about;
   }
 
-  /** Of a context, or of an object that was made with one as its prototype. */
+  /** Of a context, or of an object that has one as its prototype. */
   static #of(context: object): Later {
     return #lease in context ? context : Later.#of(Object.getPrototypeOf(context));
   }
@@ -166,9 +166,9 @@ class Later extends Itself {
   }
 }
 
-// Most handlers log nothing, and a child logger costs as much as the rest of a small step. The getters are the same for all
-// contexts: with getters of its own each had a hidden class of its own, and V8 kept a tenth of what a step allocates until
-// the next full collection.
+// Most handlers log nothing, and a child logger costs as much as the rest of a small step. All contexts share the
+// getters: with its own getters, each context had its own hidden class, and V8 kept a tenth of what a step allocates
+// until the next full collection.
 const LOGGER: PropertyDescriptor & ThisType<object> = {
   enumerable: true,
   get() {
@@ -208,7 +208,7 @@ function contextOf(
   return context as StepContext;
 }
 
-/** What a handler yields is code's word, not a type's: what cannot be kept fails the step. */
+/** Code can break the declared type of a handler's result: a result that cannot be stored fails the step. */
 export function checkedResult(result: HandlerResult): HandlerResult {
   const given: Partial<HandlerResult> | undefined = result;
   if (given?.kind === 'failed') return checkedFailure(result as Extract<HandlerResult, { kind: 'failed' }>);

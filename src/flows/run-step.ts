@@ -25,12 +25,12 @@ import { backoffMs, nextAttemptAt, StepFailure } from './step-failure.ts';
 import { createRunInputs, type ReadRunInput, type ResolvedInputs, resolveInputs } from './step-inputs.ts';
 import type { WaitLinks } from './wait-links.ts';
 
-/** How one attempt ended, as it is recorded: secrets masked. */
+/** The recorded end of one attempt: secrets masked. */
 export interface RanStep {
   readonly input: Json;
-  /** The revision that the inputs came from; absent where they were not read. */
+  /** The revision of the inputs; absent if they were not read. */
   readonly inputsRevision?: number | undefined;
-  /** Absent where the step has no condition, or passed its conditions at an earlier attempt. */
+  /** Absent if the step has no condition, or passed its conditions at an earlier attempt. */
   readonly evaluationTrace?: Json;
   readonly result: StepResult;
 }
@@ -38,14 +38,14 @@ export interface RanStep {
 /**
  * Evaluates the conditions of a claimed step, then tries it once. Yields undefined if its lease aborts first; rejects
  * with `StoreUnavailableError` if the store cannot be read, which is not the step's fault. Anything else is the step's
- * result. The watch is told that it started unless a condition skips the step.
+ * result. Calls `watch.started` unless a condition skips the step.
  */
 export type RunStep = (claim: Claim, lease: Abortable, watch?: RunWatch) => Promise<RanStep | undefined>;
 
-/** Who is told how far a step has come. */
+/** Receives the progress of a step. */
 export interface RunWatch {
   started(): void;
-  /** Called where its handler takes its time, with what makes of its inputs what is recorded. */
+  /** Called if the handler takes longer, with a function that yields the recorded form of its inputs. */
   prepared(input: () => Pick<RanStep, 'input' | 'inputsRevision'>): void;
 }
 
@@ -53,7 +53,7 @@ interface RunStepServices {
   readonly store: Pick<Store, 'readRunInput' | 'findRun' | 'outlineSteps'>;
   readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly handlers: HandlerTable;
-  /** Reads a secret for a step of a manifest that came from there. */
+  /** Reads a secret for a step whose manifest has this origin. */
   readonly readSecret: (reference: string, source: ManifestSource) => ReturnType<SecretReader>;
   readonly waits?: WaitLinks | undefined;
   readonly clock: Clock;
@@ -65,11 +65,11 @@ interface RunStepServices {
 interface Prepared {
   readonly handler: ServedHandler;
   readonly resolved: ResolvedInputs;
-  /** Of the inputs; undefined of a loop, which has none. */
+  /** The revision of the inputs; undefined for a loop, which has none. */
   readonly inputsRevision: number | undefined;
 }
 
-/** A step that took its process down this often, with nothing else running, would take the next one down too. */
+/** A step that ended its process this often, while nothing else ran, would end the next one too. */
 const MAX_LONE_DEATHS = 3;
 
 export function createRunStep(services: RunStepServices): RunStep {
@@ -84,9 +84,9 @@ export function createRunStep(services: RunStepServices): RunStep {
     const waited = secretWaitIn(given);
     const claim = waited === undefined ? given : { ...given, resumed: waited.resumed };
     try {
-      // Before anything of the step is read, which may be what takes the process down.
+      // Before any of the step's data is read, which may be what ends the process.
       refuseDeadly(claim);
-      // Nothing of this is waited for where it is there, as it is of nearly every step.
+      // Without a wait if the revision is in memory, as for almost every step.
       const pinned = catalog.pinned(claim.flowId, claim.revision);
       step = stepIn(pinned instanceof Promise ? await pinned : pinned, claim);
       if (isConditional(step, given)) condition = await evaluateAtStart(step, given, readRunInput);
@@ -146,14 +146,14 @@ export function createRunStep(services: RunStepServices): RunStep {
   };
 }
 
-/** The inputs as they are recorded; a loop's items are known when it has begun. */
+/** The recorded inputs; a loop's items are known when it has begun. */
 function inputOf(prepared: Prepared | undefined): Pick<RanStep, 'input' | 'inputsRevision'> {
   if (prepared === undefined || prepared.inputsRevision === undefined) return { input: null };
   const { resolved, inputsRevision } = prepared;
   return { input: maskerOf(resolved.secrets)(resolved.value), inputsRevision };
 }
 
-/** What a step came to, before it is masked and stored. */
+/** The end of a step, before it is masked and stored. */
 type Ended = HandlerResult | LoopStart | SubRunStart | Fault;
 
 function refuseDeadly({ loneDeaths }: Claim): void {
@@ -171,7 +171,7 @@ function stepIn(pinned: PreparedRevision, { flowId, revision, stepKey }: Claim):
   return step;
 }
 
-/** A step that was tried before has passed its conditions: they say whether it starts, not whether it goes on. */
+/** A step with an earlier attempt has passed its conditions, which decide whether it starts, not if it continues. */
 function isConditional(step: PreparedStep, claim: Claim): boolean {
   return triesOf(claim) <= 1 && claim.resumed === null && step.conditions().length > 0;
 }
@@ -186,7 +186,7 @@ async function evaluateAtStart(step: PreparedStep, claim: Claim, readRunInput: R
 type ConditionResult =
   | { readonly kind: 'pass'; readonly trace: Json }
   | { readonly kind: 'skip'; readonly trace: Json; readonly reason: string }
-  /** One failed or gave no boolean: neither passing nor skipping may be concluded, whatever the others say. */
+  /** One failed or yielded no boolean: the step neither passes nor is skipped, whatever the others yield. */
   | { readonly kind: 'failed'; readonly trace: Json; readonly message: string };
 
 /** Evaluates every condition of a step, so that its record shows all of them. Pure. */
@@ -213,7 +213,7 @@ function evaluateConditions(
   return refusal === undefined ? { kind: 'pass', trace } : { kind: 'skip', trace, reason: refusal };
 }
 
-/** The inputs come from the newest revision, or from the run's own where that pins them. */
+/** The inputs come from the newest revision, or from the run's own if that pins them. */
 function prepare(
   { claim, step, readRunInput }: Preparing,
   { catalog, handlers, readSecret, ...services }: RunStepServices,
@@ -228,7 +228,7 @@ function prepare(
   }
   const resolve = ({ inputs, source, revision: inputsRevision }: StepInputs): Prepared | Promise<Prepared> => {
     const readAllowed = (reference: string) => readSecret(reference, source);
-    // What a loop or a sub-run takes is stored as it is, so that a link would be too.
+    // Inputs of a loop or a sub-run are stored unmasked, and a link would be too.
     const waits = step.items === undefined && handler.delegated === undefined ? services.waits : undefined;
     const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim, waits });
     const made = ({ value, ...secrets }: ResolvedInputs) => {
@@ -240,7 +240,7 @@ function prepare(
   const inputs =
     step.items === undefined
       ? catalog.inputsOf(flowId, stepKey, revision)
-      : // No secret belongs to a loop itself.
+      : // A loop itself has no secrets.
         { inputs: step.items(), source: 'api' as const, revision: undefined };
   return inputs instanceof Promise ? inputs.then(resolve) : resolve(inputs);
 }
@@ -251,37 +251,37 @@ interface Preparing {
   readonly readRunInput: ReadRunInput;
 }
 
-/** As the catalog has them; those of a loop are of no revision. */
+/** Inputs from the catalog; those of a loop belong to no revision. */
 interface StepInputs {
   readonly inputs: PreparedInputs;
   readonly source: ManifestSource;
   readonly revision: number | undefined;
 }
 
-/** A message is for people; an error may hold a whole document. */
+/** A message is for people; an error can contain a whole document. */
 const MAX_MESSAGE_CHARACTERS = 4_000;
 
 interface ResultContext {
   readonly claim: Claim;
-  /** Undefined where the step could not be read. */
+  /** Undefined if the step could not be read. */
   readonly step: StepDefinition | undefined;
   /** Masks the secrets of the step. */
   readonly mask: (value: Json) => Json;
-  /** What it called; undefined where it called nothing. */
+  /** The call of the step; undefined if it called nothing. */
   readonly called: Called | undefined;
   readonly services: { readonly clock: Clock; readonly random: () => number };
 }
 
 interface Called {
-  /** Origin of the host; undefined where it is a secret. */
+  /** Origin of the host; undefined if it is a secret. */
   readonly host: string | undefined;
-  /** Method and path; without the path where the URL is a secret. */
+  /** Method and path; without the path if the URL is a secret. */
   readonly label: string;
 }
 
 const MAX_PATH_CHARACTERS = 200;
 
-/** What a step called, as far as the input that is recorded shows it. */
+/** The call of a step, as far as the recorded input shows it. */
 function calledBy(prepared: Prepared | undefined, mask: (value: Json) => Json): Called | undefined {
   if (prepared?.handler.calls === undefined) return undefined;
   const { handler, resolved } = prepared;
@@ -301,7 +301,7 @@ function callOf({ inputs, calls }: StepHandler, value: Json): StepCall | undefin
     const parsed = inputs.safeParse(value);
     return parsed.success ? calls?.(parsed.data) : undefined;
   } catch {
-    // It only explains a failure, which stays as it is.
+    // The call only explains a failure, which stays as it is.
     return undefined;
   }
 }
@@ -318,7 +318,7 @@ function failureOf(error: unknown): HandlerResult | Fault {
   return { kind: 'fault', message };
 }
 
-/** 20 faults take two hours: time to put back a file, or to start a release that has it. */
+/** 20 faults take two hours: time to restore a file, or to start a release that has it. */
 const MAX_FAULTS = 20;
 const FAULT_BACKOFF = { backoffSeconds: 1, factor: 2, maxBackoffSeconds: 600, jitter: true };
 
@@ -331,12 +331,12 @@ function resultOfFault({ message }: Fault, context: ResultContext): StepResult {
   return { kind: 'retry', error, dueAt, isUncounted: true };
 }
 
-/** Which try this is by the step's retry policy: an interrupted attempt said nothing about the step. */
+/** The number of this try for the step's retry policy: an interrupted attempt proves nothing about the step. */
 function triesOf({ attempt, attemptBase, interruptions }: Claim): number {
   return attempt - attemptBase - interruptions;
 }
 
-/** What a handler yielded, as it is stored: secrets masked, the next try or look with its time. */
+/** The stored form of a handler's result: secrets masked, with the time of the next try or look. */
 function toStepResult(ended: Ended, context: ResultContext): StepResult {
   const { mask } = context;
   switch (ended.kind) {
@@ -372,17 +372,17 @@ function failureResult(
   return dueAt === undefined ? { kind: 'failed', error, ...kept } : { kind: 'retry', error, ...kept, dueAt };
 }
 
-/** Masked before it is cut: of a secret that was cut in two neither part would be found. */
+/** Masked before it is cut: neither half of a divided secret would be found. */
 function shown(message: string, { mask }: ResultContext): string {
   return String(mask(message)).slice(0, MAX_MESSAGE_CHARACTERS);
 }
 
-/** When a step that fails now is tried again by its policy; undefined where it is not. */
+/** When a step that fails now is tried again by its policy; undefined if it is not. */
 function retryAt({ claim, step, services: { clock, random } }: ResultContext, retryAfterMs?: number) {
   return nextAttemptAt(step?.retry, { attempt: triesOf(claim), at: clock.now(), retryAfterMs }, random);
 }
 
-/** When a step's own time is up, which counts from the start of the attempt. */
+/** End of a step's own time limit, which counts from the start of the attempt. */
 function limitOf({ claim, step }: ResultContext): { readonly limitAt?: number } {
   if (step?.timeoutSeconds === undefined) return {};
   return { limitAt: Math.ceil(claim.attemptStartedAt + step.timeoutSeconds * 1000) };

@@ -28,16 +28,13 @@ export interface Runtime {
   readonly dispatcher: Dispatcher;
   readonly control: RunControl;
   readonly heartbeat: Pick<Heartbeat, 'state' | 'isFit'>;
-  /**
-   * Takes up what the last process left, then dispatches. Each part that needs the store goes through `persist`; rejects
-   * as that does.
-   */
+  /** Continues the last process' work, then dispatches. Parts that need the store use `persist`; rejects as it does. */
   start(persist?: Persist): Promise<void>;
   /** Lets running steps finish for `graceMs`; resolves when nothing of the runtime runs any more. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Does a part of a start, and may do it again when the store has failed it. */
+/** Does a part of a start; can repeat it after the store failed. */
 export type Persist = (work: () => Promise<unknown>) => Promise<unknown>;
 
 interface RuntimeServices {
@@ -51,25 +48,25 @@ interface RuntimeServices {
   readonly live?: LiveEvents | undefined;
   /** UUID v7, each above the last. */
   readonly newId?: (() => string) | undefined;
-  /** Runs that ended before are deleted; they are kept for ever where not given. */
+  /** Retention of ended runs; they are kept for ever if not given. */
   readonly runRetentionDays?: number | undefined;
   /** Further tasks that remove old data. */
   readonly sweepers?: readonly Sweeper[] | undefined;
-  /** Steps that run at once; 64 where not given. */
+  /** How many steps run at once; 64 if not given. */
   readonly concurrency?: number | undefined;
   /** A number from 0 up to 1. */
   readonly random?: (() => number) | undefined;
-  /** By default all changes are made in this process, so that the catalog has them by the next turn. */
+  /** By default all changes are made in this process, so the catalog has them by the next turn. */
   readonly refresh?: RefreshFlow | undefined;
-  /** Of this release, for the list of replicas. */
+  /** Version of this release, for the list of replicas. */
   readonly version?: string | undefined;
-  /** What has to be the same in all replicas; nothing where not given. */
+  /** Values that must be the same in all replicas; none if not given. */
   readonly fingerprint?: (() => Json) | undefined;
-  /** Whether another process has the handler of a step type; none has where not given. */
+  /** Whether another process has the handler of a step type; false if not given. */
   readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
   readonly atWork?: readonly StepsAtWork[] | undefined;
   readonly waits?: WaitLinks | undefined;
-  /** How many replicas live, after each heartbeat. */
+  /** Called after each heartbeat with the number of live replicas. */
   readonly onReplicas?: ((count: number) => void) | undefined;
 }
 
@@ -78,7 +75,7 @@ export function createRuntime(services: RuntimeServices): Runtime {
   const { store, lost } = leasesOf(services.store, clock);
   const { replica: owner } = store;
   const { refresh = () => setImmediate(), atWork = [] } = services;
-  // Nobody takes a process for dead that has its store for itself.
+  // No other process can declare the sole owner of a store dead.
   const isFit = () => (owner === SOLE_OWNER ? clock.isFit() : heartbeat.isFit());
   const report = createReport(services);
   const runStep = createRunStep({ ...services, store, random });
@@ -123,7 +120,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
     fingerprint: services.fingerprint ?? (() => null),
     onReplicas: services.onReplicas,
     lost: () => lost(dispatcher.heldTokens()),
-    // What another one made due and cannot run, for want of a slot or because it died, waits for no longer than a beat.
+    // Steps that another process made due and cannot run, without a free slot or because it died, wait at most one
+    // beat.
     onDue: () => dispatcher.nudge(0),
   });
   return {
@@ -133,8 +131,8 @@ export function createRuntime(services: RuntimeServices): Runtime {
     control,
     async start(persist = (work) => work()) {
       await persist(() => recoverSteps({ store, clock, logger, owner }));
-      // Before any step is claimed: steps of a process that the others do not know would stay leased until their leases
-      // expire.
+      // Before any step is claimed: if the others do not know this process, its steps would stay leased until their
+      // leases expire.
       await persist(heartbeat.start);
       for (const { start } of atWork) await persist(start);
       dispatcher.start();
@@ -149,30 +147,30 @@ export function createRuntime(services: RuntimeServices): Runtime {
     async stop(graceMs) {
       await Promise.all([dispatcher.stop(graceMs), housekeeping.stop(), acceptanceLimits.stop()]);
       await Promise.all(atWork.map(({ stop }) => stop()));
-      // Steps that still run have to stay this process' own until then.
+      // Until then, steps that still run must belong to this process.
       await heartbeat.stop();
     },
   };
 }
 
-/** A store that one process has cannot go away from it and come back, so that nothing is to be watched. */
+/** A store with a sole owner cannot go away and come back, so there is nothing to watch. */
 function leasesOf(store: Store, clock: Clock): ReturnType<typeof watchLeases> {
   return store.replica === SOLE_OWNER ? { store, lost: () => undefined } : watchLeases(store, clock);
 }
 
-/** Until then a call that was sent before has its answer, or never gets one. */
+/** After this, an earlier call has its answer, or never gets one. */
 const ANSWERED_AFTER_MS = 5000;
 
 /**
- * Notes when a call that leases steps was not answered. It may have been carried out, and then steps are leased that
- * nothing runs: they would wait until their leases end.
+ * Notes when a call that leases steps was not answered. If the store carried it out, steps are leased that nothing
+ * runs: they would wait until their leases end.
  */
 function watchLeases(
   store: Store,
   clock: Clock,
 ): { store: Store; lost(held: readonly string[]): LostLeases | undefined } {
   let lostAt: number | undefined;
-  // Yields the very promise of the store: one more turn would come between an answer and what it starts.
+  // Returns the store's own promise: another one would delay whatever the answer starts by a turn.
   const watched = <Answer>(answer: Promise<Answer>): Promise<Answer> => {
     answer.catch((error: unknown) => {
       if (error instanceof StoreUnavailableError && error.isAway) lostAt = clock.now();
@@ -202,8 +200,8 @@ function watchLeases(
 }
 
 /**
- * Makes the steps that a dead process held due at once, instead of when their leases run out. Only for a start
- * that knows that no other process of its owner runs. Yields how many there were.
+ * Makes the steps of a dead process due at once, instead of when their leases run out. Only for a start that knows that
+ * no other process of its owner runs. Yields their number.
  */
 async function recoverSteps(services: {
   store: Pick<Store, 'recover'>;

@@ -3,7 +3,7 @@ import { type Json, parseJson } from '../model/json.ts';
 import type { Claim, StepResult } from '../store/store.ts';
 import { backoffMs } from './step-failure.ts';
 
-/** A reference of a step cannot be read now. Whoever put it there can mend that, so it costs the step no attempt. */
+/** A reference of a step cannot be read now. Its owner can repair that, so it does not cost the step an attempt. */
 export class MissingSecretError extends Error {
   constructor(message: string) {
     super(message);
@@ -11,18 +11,18 @@ export class MissingSecretError extends Error {
   }
 }
 
-/** Kept by a step that waits for a secret; the store finds it by `secretWait`. */
+/** State of a step that waits for a secret; the store finds it by `secretWait`. */
 const secretWait = z.strictObject({
-  /** Why it cannot be read: where it is named, and its name. */
+  /** Why it cannot be read: the place of the reference, and its name. */
   secretWait: z.string(),
   looks: z.number(),
-  /** As text, so that nothing that looks into what waiting steps keep takes it for its own. Null where the step had not begun. */
+  /** As text, so that readers of waiting steps' states do not take it for theirs. Null if the step had not begun. */
   resumed: z.string().nullable(),
 });
 
 interface SecretWait {
   readonly looks: number;
-  /** What the handler goes on with; null where it has not begun. */
+  /** State with which the handler continues; null if it has not begun. */
   readonly resumed: Claim['resumed'];
 }
 
@@ -35,10 +35,10 @@ export function secretWaitIn({ resumed }: Pick<Claim, 'resumed'>): SecretWait | 
   return { looks: data.looks, resumed: kept };
 }
 
-/** Each look is cheap, and the step should go on soon after the secret is back. */
+/** Each look is cheap, and the step should continue soon after the secret is back. */
 const LOOK_AGAIN = { backoffSeconds: 1, factor: 2, maxBackoffSeconds: 60, jitter: false };
 
-/** The time limit of the step does not end the wait: the handler does not run. That of the run does. */
+/** The time limit of the step does not end the wait, because the handler does not run; that of the run does. */
 export function waitForSecret(
   { message }: MissingSecretError,
   { waited, resumed, now }: { readonly waited: SecretWait | undefined; readonly now: number } & Pick<Claim, 'resumed'>,
@@ -50,7 +50,7 @@ export function waitForSecret(
   return { kind: 'waiting', state, dueAt, signalName: null };
 }
 
-/** Begins anew once the secret is there: the time that the step waited is not the handler's. */
+/** Starts over once the secret is there: the handler must not pay for the time of the wait. */
 export function beginAnew(now: number): StepResult {
   const message = 'the step waited for a secret, which can be read now';
   const error = { code: 'secret_unavailable', message, retryable: true } as const;

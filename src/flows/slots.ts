@@ -1,33 +1,33 @@
 import type { Clock } from '../model/clock.ts';
 import { Rotation, type Waiter } from '../model/rotation.ts';
 
-/** A slot that a step has, or is queued for. */
+/** A slot that a step has, or for which it is queued. */
 export interface Slot {
-  /** Resolves with true when the step may run, or with false if it should wait no longer; undefined if it may run now. */
+  /** Yields true when the step can run, or false if it should wait no longer; undefined if it can run now. */
   readonly isReady: Promise<boolean> | undefined;
   /** May be called more than once. */
   leave(): void;
 }
 
-/** Slots that are reserved for steps to come. */
+/** Slots that are reserved for future steps. */
 export interface Reserved {
   readonly count: number;
-  /** Lets others have those that nothing took. May be called more than once. */
+  /** Frees those that were not taken. May be called more than once. */
   release(): void;
 }
 
-/** Slots are counted as they are left in such spans. No step is queued for longer than one. */
+/** Length of the spans in which left slots are counted, and the longest time in the queue. */
 const SPAN_MS = 250;
 /** A step that is leased now can run when its transaction has been committed: up to a second later. */
 const SPANS_QUEUED = 4;
-/** At most so many more steps than there are slots: a process that hangs keeps them until its leases end. */
+/** Most queued steps beyond the slots: a process that hangs keeps them until its leases end. */
 const MOST_QUEUED = 1000;
-/** A claim that finds no free slot gets this share of them, as they are left. */
+/** A claim without a free slot gets this share of the slots, as they are left. */
 const CLAIMS_SHARE = 1 / 4;
 
 /**
- * Of so many slots the last ones are kept for flows that run no step: an eighth, so that flows whose steps hang, because
- * a service that they call does, cannot take all. Of fewer than eight slots none is kept.
+ * The number of slots kept for flows that run no step: an eighth, so that flows whose steps hang, because a service
+ * that they call does, cannot take all. With fewer than eight slots, none is kept.
  */
 export function keptForIdle(slots: number): number {
   return Math.floor(slots / 8);
@@ -41,12 +41,12 @@ export interface ReservedForClaim extends Reserved {
 /**
  * Counts the steps that run at once in this process, and those that are about to.
  *
- * While steps are quick, slots are free again before a step that becomes due is stored. So more steps may be leased than
- * there are slots: they are queued here, by flows, and a slot that is left goes to the flow whose turn it is.
+ * While steps are quick, slots are free again before a step that becomes due is stored. So more steps can be leased
+ * than there are slots: they are queued here, by flows, and a left slot goes to the flow whose turn it is.
  */
 export class Slots {
   readonly #all: number;
-  /** Slots that only a flow without running steps may take. */
+  /** Slots that only a flow without running steps can take. */
   readonly #kept: number;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #onFree: () => void;
@@ -57,7 +57,7 @@ export class Slots {
   #running = 0;
   #queued = 0;
   #reserved = 0;
-  /** Of the reserved ones, and before there are any: kept from the queue for a claim. */
+  /** How many of the reserved slots, including future ones, are kept from the queue for a claim. */
   #forClaim = 0;
   #isAlone = false;
   #isClosed = false;
@@ -72,7 +72,7 @@ export class Slots {
     this.#left = new LeftSlots(clock);
   }
 
-  /** Whether a step runs alone, so that no other may start. */
+  /** Whether a step runs alone, so that no other can start. */
   get isAlone(): boolean {
     return this.#isAlone;
   }
@@ -87,8 +87,8 @@ export class Slots {
   }
 
   /**
-   * Steps of a flow that may be leased now: one for each free slot that is not kept from it, and where steps are quick as
-   * many as would run in a second.
+   * How many steps of a flow can be leased now: one for each free slot that is not kept from it or, if steps are quick,
+   * as many as would run in a second.
    */
   leasable(flowId: string): number {
     if (this.#isAlone) return 0;
@@ -126,9 +126,9 @@ export class Slots {
   }
 
   /**
-   * Reserves this share of the free slots for a claim; undefined where there is none yet. Where steps are quick, the queue and steps to
-   * come may take all of them for as long as deliveries pour in: then a share is reserved for the claim as slots are left,
-   * and it takes none of those that are kept for idle flows, which get them without a claim.
+   * Reserves this share of the free slots for a claim; undefined if none is free yet. If steps are quick, the queue and
+   * future steps could take all slots for as long as deliveries pour in: then a share of the left slots is reserved for
+   * the claim, which takes no slot that is kept for idle flows, because they get those without a claim.
    */
   reserveForClaim(share: number): ReservedForClaim | undefined {
     if (this.#isAlone) return undefined;
@@ -147,7 +147,7 @@ export class Slots {
     return { count, kept: isQuick ? 0 : count - Math.min(count, forAll), release };
   }
 
-  /** Takes a slot for a step that runs whether or not one is free. */
+  /** Takes a slot for a step that runs even if none is free. */
   take(flowId: string): Slot {
     const flow = this.#flowOf(flowId);
     this.#begin(flow);
@@ -167,7 +167,7 @@ export class Slots {
     this.#sendAway();
     this.#isAlone = true;
     let isShared = false;
-    // Once: another step may run alone by the time that this one leaves for the second time.
+    // Only once: another step may run alone when this one leaves for the second time.
     const share = () => {
       if (isShared) return;
       isShared = true;
@@ -219,12 +219,12 @@ export class Slots {
     };
   }
 
-  /** Resolves when a slot may be free that was not. */
+  /** Resolves when another slot may have become free. */
   change(): Promise<void> {
     return new Promise((resolve) => this.#changes.push(resolve));
   }
 
-  /** Sends away all who are queued, and will be. */
+  /** Sends away all queued steps, now and later. */
   close(): void {
     this.#isClosed = true;
     this.#sendAway();
@@ -269,7 +269,7 @@ export class Slots {
     this.#left.add();
     this.#forgetIdle(flow);
     this.#fill();
-    // Steps that follow this one get its slot before a claim does, so that `onFree` is left to the caller.
+    // The next steps get this slot before a claim does, so the caller calls `onFree`.
     this.#tell();
   }
 
@@ -294,12 +294,12 @@ interface QueuedStep {
   end(mayRun: boolean): void;
 }
 
-/** The steps of a flow that run here, that are queued, and that are to come: the first queued one waits for its flow's turn. */
+/** A flow's steps that run here, are queued, or are expected; its first queued step waits for the flow's turn. */
 class FlowSteps implements Waiter {
   readonly key: string;
   /** Only the store limits a flow, and steps of a limited one are not queued here. */
   readonly limit = Number.POSITIVE_INFINITY;
-  /** In order of arrival. One that has left goes when it would be the first; no Set, for the reason of `Places`. */
+  /** In order of arrival. A step that has left goes when it would be first. Not a Set, for the reason in `Places`. */
   readonly #queue: QueuedStep[] = [];
   queued = 0;
   running = 0;

@@ -5,10 +5,10 @@ import { type RunTrigger, SCHEDULED_FOR } from '../model/run.ts';
 import { scopesAround } from '../model/runtime-keys.ts';
 import type { Claim, RunInput } from '../store/store.ts';
 
-/** Of the step: its run, its scope and the item of its loop. */
+/** A step's run, scope and loop item. */
 export type Place = Pick<Claim, 'runId' | 'flowId' | 'revision' | 'stepKey' | 'loop'>;
 
-/** What the expressions of a step read. The body is parsed when an expression first asks for it. */
+/** The context of a step's expressions. The body is parsed when an expression first reads it. */
 export function expressionContext(
   { trigger, deliveries, steps, triggerType, ...read }: RunInput,
   { runId, flowId, revision, stepKey, loop }: Place,
@@ -27,7 +27,7 @@ export function expressionContext(
       get deliveries() {
         return deliveriesOf(deliveries);
       },
-      // One that an operator fired was due when it started.
+      // A tick that an operator fired was due when it started.
       scheduledFor: triggerType === 'cron' ? (trigger.headers[SCHEDULED_FOR] ?? startedAt) : null,
     },
     run: { id: runId, startedAt, flow: flowId, revision },
@@ -36,7 +36,7 @@ export function expressionContext(
   };
 }
 
-/** By their own keys; a sibling hides a step of the same key further out. */
+/** By their own keys; a sibling hides a step with the same key further out. */
 function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] {
   const seen = new Map<string, RunInput['steps'][string]>();
   for (const scope of scopesAround(stepKey).toReversed()) {
@@ -48,7 +48,7 @@ function seenFrom(stepKey: string, steps: RunInput['steps']): RunInput['steps'] 
   return Object.fromEntries(seen);
 }
 
-// One reading of the run serves the conditions and the inputs of an attempt, and so does one parsing.
+// The conditions and inputs of an attempt share one reading of the run, and one parsing.
 const parsedBodies = new WeakMap<Sent, ReturnType<typeof parseBody>>();
 
 type Sent = Pick<RunTrigger, 'body' | 'contentType' | 'headers'>;

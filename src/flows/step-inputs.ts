@@ -20,11 +20,11 @@ import { StepFailure } from './step-failure.ts';
 import type { WaitLinks } from './wait-links.ts';
 
 export interface ResolvedInputs {
-  /** Frozen: it is recorded, and may be shared by every run, so no handler may change it. */
+  /** Frozen: it is recorded, and can be shared by every run, so no handler may change it. */
   readonly value: Json;
-  /** What is masked in everything that is recorded. */
+  /** Values that are masked in everything recorded. */
   readonly secrets: readonly string[];
-  /** To secrets, as written. */
+  /** References to secrets, as written. */
   readonly references: readonly string[];
 }
 
@@ -32,16 +32,13 @@ interface InputRequest {
   readonly inputs: PreparedInputs;
   readonly handler: StepHandler;
   readonly readSecret: SecretReader;
-  /** Called only where an expression needs it, with all that the expressions read. */
+  /** Called only if an expression needs it, with everything that the expressions read. */
   readonly readRunInput: ReadRunInput;
   readonly claim: Place;
   readonly waits?: WaitLinks | undefined;
 }
 
-/**
- * Renders the expressions of a step's inputs and puts its secrets in. Throws `StepFailure`, `MissingSecretError`, and what the
- * store throws.
- */
+/** Renders expressions and inserts secrets. Throws `StepFailure`, `MissingSecretError`, and errors of the store. */
 export function resolveInputs(request: InputRequest): ResolvedInputs | Promise<ResolvedInputs> {
   const { inputs, readSecret } = request;
   if (inputs.constant !== undefined) return withSecrets(inputs.constant, request);
@@ -57,7 +54,7 @@ export function resolveInputs(request: InputRequest): ResolvedInputs | Promise<R
   });
 }
 
-/** The values of what `secret()` names, by reference. */
+/** The values of `secret()` references. */
 function readEmbedded({ secrets }: CompiledTemplate, readSecret: SecretReader): ReadonlyMap<string, string> {
   return new Map(
     secrets.map(({ reference, at }) => {
@@ -82,7 +79,7 @@ function withSecrets(
   if (secrets.length === 0) return { value: rendered, secrets: [], references: [] };
   const lost = secrets.find(({ text }) => isMasked(text));
   if (lost !== undefined) {
-    // A stored revision keeps references to secrets and no secret that was written out.
+    // A stored revision contains references to secrets, but no plain-text secrets.
     throw new StepFailure(
       'secret_not_kept',
       `${formatPath(['inputs', ...lost.path])} was in plain text in a manifest that is no longer loaded, and is not stored; ` +
@@ -95,7 +92,7 @@ function withSecrets(
   return { value: freezeJson(resolved.inputs), secrets: resolved.secrets, references };
 }
 
-/** `given` takes the links that the inputs ask for: whoever has one may answer. */
+/** Adds the links that the inputs read to `given`: everyone who has a link can answer. */
 async function render(
   { inputs: { template }, readRunInput, claim, waits }: InputRequest,
   embedded: ReadonlyMap<string, string>,
@@ -122,10 +119,7 @@ async function render(
   return freezeJson(value);
 }
 
-/**
- * Runtime keys of the steps that expressions read: those among its siblings and in the scopes around it that a path
- * names, and all of them where the name is worked out.
- */
+/** Runtime keys of the named siblings, and steps of scopes around, that expressions read; all if a name is computed. */
 function stepKeysRead(graph: Graph, stepKey: string, references: readonly Reference[]): string[] {
   const paths = references.filter(({ root }) => root === 'steps').map(({ path }) => path[1]);
   const isAny = paths.includes(undefined);
@@ -138,26 +132,26 @@ function stepKeysRead(graph: Graph, stepKey: string, references: readonly Refere
 }
 
 /**
- * Reads what started the run, and what the steps left that these references name. Throws `StepFailure` where that is
- * more than a step may read, the signal's reason where that aborts first, and what the store throws.
+ * Reads what started the run, and the outputs that these references name. Throws `StepFailure` if that is more than a
+ * step may read, the signal's reason if it aborts first, and errors of the store.
  */
 export type ReadRunInput = (references: readonly Reference[]) => Promise<RunInput>;
 
-/** What one attempt reads. */
+/** Reads the data of one attempt. */
 interface AttemptInput {
   readonly read: ReadRunInput;
-  /** Lets the next one read, once nothing of what was read is in use. */
+  /** Lets the next attempt read, once none of the data is in use. */
   release(): void;
 }
 
-/** So much is read at once and without asking: next to every step reads less. */
+/** This much is read at once without waiting: almost every step reads less. */
 const SMALL_BYTES = 1024 * 1024;
 /** Larger values wait until enough of the memory shared by all steps is free. */
 const SHARED_BYTES = 32 * 1024 * 1024;
 
 type Graphed = Pick<PreparedRevision, 'graph'>;
 
-/** Makes what attempts read with. Dozens run at once: each may hold a whole loop's output, but not all of them together. */
+/** Makes readers for attempts. Dozens run at once: each can hold a whole loop's output, but not all together. */
 export function createRunInputs({
   store,
   catalog,
@@ -180,7 +174,7 @@ export function createRunInputs({
         if (found === undefined) throw new Error(`the run ${runId} is not in the store`);
         if (found.kind === undefined) return found;
         maxBytes = bytesOf(found);
-        // An attempt releases what it holds before it waits for more; otherwise attempts could deadlock.
+        // An attempt releases its bytes before it waits for more; otherwise attempts could deadlock.
         release();
         held = await shared.take(maxBytes, lease.signal);
       }
@@ -191,7 +185,7 @@ export function createRunInputs({
         const keys = stepKeysRead(graph, stepKey, references);
         if (known !== undefined && keys.every((key) => known?.keys.has(key))) return known.input;
         const { steps, ...started } = await read(keys);
-        // The first reading's trigger, for its body is parsed once.
+        // Keeps the trigger of the first reading, whose body is parsed only once.
         known = { keys: new Set(keys), input: { ...(known?.input ?? started), steps } };
         return known.input;
       },
@@ -219,7 +213,7 @@ class SharedBytes {
     this.#left = size;
   }
 
-  /** Yields how much was taken: what is larger than all there is takes all. Rejects when the signal aborts first. */
+  /** Yields the number taken, which is everything for a larger request. Rejects if the signal aborts first. */
   async take(asked: number, signal: AbortSignal): Promise<number> {
     const bytes = Math.min(asked, this.#size);
     if (this.#waiting.length === 0 && bytes <= this.#left) {

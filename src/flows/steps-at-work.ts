@@ -6,9 +6,9 @@ import type { Catalog } from './catalog.ts';
 /** Background work of step types while the service runs. */
 export interface StepsAtWork {
   connect(runtime: StepConnections): void;
-  /** Takes over what is stored, before any step runs. Rejects as the store does. */
+  /** Takes over the stored state, before any step runs. Rejects as the store does. */
   start(): Promise<void>;
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when none of its work runs any more. */
   stop(): Promise<void>;
 }
 
@@ -17,7 +17,7 @@ interface StepConnections {
   readonly catalog: Pick<Catalog, 'pinned' | 'inputsOf'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Steps were made due. */
+  /** Called when steps were made due. */
   readonly onReleased: () => void;
 }
 
@@ -27,5 +27,5 @@ interface HostWaitOfStep {
   readonly stepKey: string;
 }
 
-/** Why a step waits for a host and when that is tried again, in milliseconds since the Unix epoch; undefined for its limits. */
+/** Why a step waits for a host and the next try, in milliseconds since the Unix epoch; undefined if for its limits. */
 export type DescribeHostWait = (step: HostWaitOfStep) => { readonly why: string; readonly until: number } | undefined;

@@ -12,14 +12,14 @@ interface SentRequest {
 interface RequestTracing {
   /** Masks the step's secrets. */
   readonly mask: (text: string) => string;
-  /** How many requests were redirected to this one. */
+  /** How many redirects led to this request. */
   readonly redirects: number;
   readonly isExpected: (status: number) => boolean;
-  /** What went wrong, without a secret. */
+  /** The kind of failure, without secrets. */
   readonly errorType: (error: unknown) => string;
 }
 
-/** Sends a request of a step in a span of its own, with the headers that continue its trace at the other side. */
+/** Sends a step's request in its own span, with the headers that continue its trace at the other side. */
 export function sendTraced<Request extends SentRequest, Answer extends { readonly status: number }>(
   request: Request,
   tracing: RequestTracing,
@@ -34,7 +34,7 @@ export function sendTraced<Request extends SentRequest, Answer extends { readonl
   };
   return inClientSpan(span, (traceHeaders) => {
     const added = Object.entries(traceHeaders);
-    // An author who continues another trace means it.
+    // An author who sets trace headers wants to continue another trace.
     const isOwn = added.some(([name]) => request.headers.has(name));
     return send(
       isOwn || added.length === 0 ? request : { ...request, headers: new Map([...request.headers, ...added]) },
@@ -44,7 +44,7 @@ export function sendTraced<Request extends SentRequest, Answer extends { readonl
 
 const MAX_PATH_CHARACTERS = 200;
 
-/** A path may be a credential, and one that a redirect leads to may be of anything; a query is never told. */
+/** A path can be a credential, and after a redirect it can be anything; a query is never recorded. */
 function attributesOf(url: URL, { mask, redirects }: RequestTracing): Attributes {
   const isShown = (text: string) => mask(text) === text;
   const hasHost = isShown(url.origin);

@@ -9,17 +9,17 @@ interface LinkReader extends Pick<Claim, 'runId' | 'flowId' | 'revision' | 'step
 }
 
 /**
- * What a step reads as `waits`: links by which people answer the steps that wait for signals. Each that is read is added to
- * `given`: who has it can answer, so it is masked in what is recorded of the step.
+ * The value of `waits` for a step: links with which people answer steps that wait for signals. Each link that is read
+ * is added to `given`: everyone who has it can answer, so it is masked in the step's records.
  */
 export type WaitLinks = (step: LinkReader, given: string[]) => Promise<ExpressionContext['waits']>;
 
-/** Runtime keys of the steps that wait for signals, by their own keys, as a step sees them: its siblings, and those around its loops. */
+/** Runtime keys of steps that wait for signals, by their own keys: siblings of a step, and steps around its loops. */
 export function waitsSeenFrom(graph: Graph, stepKey: string): ReadonlyMap<string, string> {
   const seen = new Map<string, string>();
   for (const scope of scopesAround(stepKey).toReversed()) {
     for (const [key, { type }] of Object.entries(graphOfScope(graph, scope) ?? {})) {
-      // A child hides a step of the same key further out.
+      // A child hides a step with the same key further out.
       seen.delete(key);
       if (type === 'WaitForSignal') seen.set(key, `${scope}${key}`);
     }

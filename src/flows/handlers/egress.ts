@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = readonly [Address, number];
 
-/** A step asked for an address that is not public and that the operator did not open. */
+/** A step requested an address that is not public and that the operator did not allow. */
 export class EgressRefusedError extends Error {
   constructor(host: string, refused: readonly string[]) {
     const where = refused.map((address) => `${address} (${rangeOf(address)})`).join(', ');
@@ -19,12 +19,12 @@ export class EgressRefusedError extends Error {
 
 /** Decides which addresses a step may call. */
 interface Egress {
-  /** Throws `EgressRefusedError` for a host that is an address and may not be called; names are checked by `lookup`. */
+  /** Throws `EgressRefusedError` if the host is an address that must not be called; `lookup` checks names. */
   checkLiteral(host: string): void;
-  /** Those of a host's addresses that may be called; throws `EgressRefusedError` where none may. */
+  /** The host's addresses that can be called; throws `EgressRefusedError` if there are none. */
   permitted(host: string, addresses: readonly LookupAddress[]): LookupAddress[];
   /**
-   * Replaces `dns.lookup` when a socket connects: the socket gets the very addresses that were checked, so that a
+   * Replaces `dns.lookup` when a socket connects: the socket gets exactly the addresses that were checked, so that a
    * name cannot answer with a public address first and a private one later.
    */
   lookup(host: string, options: LookupOptions, callback: LookupCallback): void;
@@ -36,7 +36,7 @@ type LookupCallback = (
   family?: number | undefined,
 ) => void;
 
-/** `allow` holds CIDRs, addresses and host names; throws on an entry that is none of them. */
+/** `allow` contains CIDRs, addresses and host names; throws for any other entry. */
 export function createEgress(allow: readonly string[]): Egress {
   const networks: Network[] = [];
   const hosts = new Set<string>();
@@ -79,11 +79,11 @@ export function createEgress(allow: readonly string[]): Egress {
 
 // Azure's host agent answers on a public-looking address: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
 const METADATA_ADDRESSES: readonly string[] = ['168.63.129.16'];
-// IANA has allocated 2000::/3 alone for global unicast; ipaddr.js calls everything it has no name for unicast, ::/96 too,
+// IANA has only allocated 2000::/3 for global unicast; ipaddr.js calls every range without a name unicast, even ::/96,
 // where the last four bytes are an IPv4 address.
 const GLOBAL_IPV6: Network = [ipaddr.parse('2000::'), 3];
 
-/** Why an address is not public: the name of its range; undefined where it is. */
+/** Why an address is not public: the name of its range; undefined if it is public. */
 function rangeOf(text: string): string | undefined {
   if (METADATA_ADDRESSES.includes(text)) return 'metadata';
   const address = ipaddr.parse(text);
@@ -93,14 +93,14 @@ function rangeOf(text: string): string | undefined {
 }
 
 function isInside(text: string, networks: readonly Network[]): boolean {
-  // An IPv4-mapped address reaches the IPv4 host, so that is what an entry has to name.
+  // An IPv4-mapped address reaches the IPv4 host, so entries must name that.
   const address = ipaddr.process(text);
   return networks.some(([base, bits]) => base.kind() === address.kind() && address.match(base, bits));
 }
 
 function parseNetwork(entry: string): Network | undefined {
   const [, text = '', bitsText] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(entry) ?? [];
-  // ipaddr.js also reads 010.1 and 0x7f.1 as IPv4; an allow list means what it says.
+  // ipaddr.js also reads 010.1 and 0x7f.1 as IPv4; an allow list must be unambiguous.
   if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return undefined;
   const address = ipaddr.parse(text);
   const maxBits = address.kind() === 'ipv4' ? 32 : 128;
@@ -110,7 +110,7 @@ function parseNetwork(entry: string): Network | undefined {
 
 function parseHost(entry: string): string {
   const host = canonicalHost(entry);
-  // A name that ends in a number is an address that was mistyped.
+  // A name that ends in a number is a mistyped address.
   if (!/^([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*(?!\d+$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$/.test(host)) {
     throw new Error(`egressAllow: "${entry}" is not an address, CIDR or host name`);
   }

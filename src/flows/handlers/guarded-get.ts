@@ -1,10 +1,10 @@
 import { loadOnce } from '../load-once.ts';
 import { createEgress } from './egress.ts';
 
-/** Yields the text that an https URL answers with 200; rejects for every other answer, and for what egress refuses. */
+/** Yields the text of a 200 answer from an https URL; rejects for every other answer, and if egress refuses. */
 type GuardedGet = (url: string) => Promise<string>;
 
-// A certificate with those that vouch for it has 10 kB. Publishers wait a few seconds for their answer, so this must not.
+// A certificate chain has 10 kB. Publishers wait only a few seconds for their answer, so this must be quicker.
 const MAX_BYTES = 65_536;
 const TIME_LIMIT_MS = 3000;
 
@@ -18,7 +18,7 @@ class GetError extends Error {
   }
 }
 
-/** For what the service itself has to ask publishers for, within the limits that steps have. Follows no redirect. */
+/** For the service's own requests to publishers, within the limits of steps. Follows no redirect. */
 export function createGuardedGet({ egressAllow }: { readonly egressAllow: readonly string[] }): GuardedGet {
   const egress = createEgress(egressAllow);
   // Loaded for the first request: few services ever send one.

@@ -4,9 +4,9 @@ import type { RunTrigger } from '../../model/run.ts';
 
 /** Code for a step type. */
 export interface StepHandler {
-  /** What a step's `type` names; exact. */
+  /** The `type` of its steps; exact. */
   readonly type: string;
-  /** Resolved inputs are parsed with it before `run`; inputs that do not fit fail the step with the path. */
+  /** Parses resolved inputs before `run`; inputs that do not fit fail the step with the path. */
   readonly inputs: z.ZodType;
   /**
    * Inputs whose `env:NAME` and `file:PATH` values are secrets, as paths with `*` for any key, such as `headers.*`.
@@ -14,12 +14,12 @@ export interface StepHandler {
    */
   readonly secretInputs: readonly string[];
   /**
-   * Names of the signals that a step with this key and these inputs, as the manifest has them, may wait for; undefined
-   * where it may be any. A name with a placeholder is any name too. A signal that no step of a run can wait for is
-   * refused. Without this function a step may wait for any signal.
+   * Names of the signals for which a step with this key and these inputs, as written in the manifest, can wait;
+   * undefined if any. A name with a placeholder counts as any name too. A signal that no step of a run can wait for is
+   * refused. Without this function, a step can wait for any signal.
    */
   waitsFor?(inputs: JsonObject, stepKey: string): readonly string[] | undefined;
-  /** What a step with these inputs calls, so that its failure says so; absent where it calls nothing. */
+  /** The target that a step with these inputs calls, for error messages; absent if it calls nothing. */
   calls?(inputs: unknown): StepCall;
   run(context: StepContext): Promise<HandlerResult> | HandlerResult;
 }
@@ -38,29 +38,29 @@ interface WriteLine {
 }
 
 export interface StepContext<Inputs = unknown> {
-  /** What the schema made of the resolved inputs; what it passes through as it is, is frozen. */
+  /** The resolved inputs after the schema parsed them; values that the schema passes through unchanged are frozen. */
   readonly inputs: Inputs;
   readonly flowId: string;
   readonly runId: string;
   readonly stepKey: string;
   /** From 1. */
   readonly attempt: number;
-  /** The same for every attempt of this step of this run: hand it to whatever must not act twice. */
+  /** The same for every attempt of this step of this run: pass it to services that must not act twice. */
   readonly idempotencyKey: string;
-  /** `env:NAME` and `file:PATH` among its secret inputs: they name its credentials and give none away. */
+  /** `env:NAME` and `file:PATH` of its secret inputs: they identify its credentials without revealing them. */
   readonly secretReferences: readonly string[];
-  /** Exact bytes and headers of what started the run. */
+  /** Exact bytes and headers that started the run. */
   readonly trigger: () => Promise<RunTrigger>;
-  /** The text without the values of its secret inputs, for what leaves the process otherwise than to where they belong. */
+  /** The text without the values of its secret inputs, for everything that goes elsewhere than to their receivers. */
   readonly mask: (text: string) => string;
   readonly logger: StepLogger;
   /** Wall clock, milliseconds since the Unix epoch. */
   readonly now: () => number;
-  /** A later step of the run runs if this one fails. */
+  /** Whether a later step of the run runs if this one fails. */
   readonly isFailureHandled: boolean;
   /**
    * Set if this attempt has waited: its stored state, and the signal that arrived, or null if the time came first. An
-   * attempt gets each signal once; one that comes after a failed attempt gets the same signals again, as soon as it
+   * attempt gets each signal once; after a failed attempt, the next one gets the same signals again, as soon as it
    * waits for them.
    */
   readonly resumed: { readonly state: Json; readonly signal: { readonly body: Json } | null } | null;
@@ -83,23 +83,20 @@ export type HandlerResult =
       readonly retryAfterMs?: number;
       readonly output?: Json;
     }
-  /**
-   * The attempt goes on later, in a new call, which may be in another process. It names a time or a signal, or both:
-   * then whichever comes first.
-   */
+  /** Continues later, in a new call, perhaps in another process: at the named time or signal, whichever comes first. */
   | {
       readonly kind: 'waiting';
       /** Milliseconds since the Unix epoch. */
       readonly until?: number;
       readonly signalName?: string;
-      /** A delivery that signals this step answers it if it has this key; of `WaitForSignal` alone. */
+      /** Only for `WaitForSignal`: a delivery answers this step if it has this key. */
       readonly signalKey?: string | undefined;
-      /** Handed to the next call as `resumed.state`; secrets in it are masked, so keep none. */
+      /** Passed to the next call as `resumed.state`; secrets in it are masked, so store none. */
       readonly state?: Json;
     };
 
 /**
- * Types a handler by its input schema.
+ * Gives a handler the types of its input schema.
  *
  * @example
  * defineHandler({ type: 'Greet', inputs: z.object({ name: z.string() }), run: ({ inputs }) =>
@@ -127,19 +124,19 @@ export function defineHandler<Schema extends z.ZodType>(definition: {
 /** For handlers whose steps never wait for a signal. */
 export const noSignals = (): readonly string[] => [];
 
-// Rendered inputs are JSON already; walking a large value once more would cost milliseconds.
+// Rendered inputs are already JSON; walking through a large value again would cost milliseconds.
 export const anyJson = z.custom<Json>((value) => value !== undefined, 'expected any JSON value');
 
-/** A signal that aborts when its time is up, or with the signal around it. */
+/** A signal that aborts when its time is up, or with the outer signal. */
 interface TimeLimit {
   readonly signal: AbortSignal;
-  /** Whether it was the time that ended it. */
+  /** Whether it ended because the time was up. */
   readonly isUp: boolean;
-  /** Stops the timer; to be called in any case. */
+  /** Stops the timer; always call it. */
   end(): void;
 }
 
-/** Why a signal aborts whose time is up. */
+/** Abort reason of a signal whose time is up. */
 export class TimeUpError extends Error {
   constructor() {
     super('the time is up');
@@ -147,7 +144,7 @@ export class TimeUpError extends Error {
   }
 }
 
-// AbortSignal.any over AbortSignal.timeout says the same, but may be collected as garbage before it fires
+// AbortSignal.any over AbortSignal.timeout would do the same, but can be collected as garbage before it fires
 // (github.com/nodejs/node/issues/57736, read 2026-11), and refuses fractions of a millisecond.
 export function startTimeLimit(seconds: number, outer: AbortSignal): TimeLimit {
   const controller = new AbortController();

@@ -16,7 +16,7 @@ export const builtInHandlers: readonly ServedHandler[] = [
   forEach,
 ];
 
-/** Handlers by the type they serve. Throws where two serve one type: which of them runs must never be a matter of order. */
+/** Handlers by their step type. Throws if two have the same: the order must never decide which one runs. */
 export function handlerTable(handlers: readonly ServedHandler[]): HandlerTable {
   const table = new Map<string, ServedHandler>();
   for (const handler of handlers) {

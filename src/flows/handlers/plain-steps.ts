@@ -9,7 +9,7 @@ export const transform = defineHandler({
   run: ({ inputs }) => ({ kind: 'succeeded', output: inputs.value }),
 });
 
-/** Does nothing, with any inputs: a joint between steps, or what a retired step is pointed at. */
+/** Does nothing, with any inputs: joins steps, or replaces a retired one. */
 export const noOp = defineHandler({
   type: 'NoOp',
   inputs: z.unknown(),
@@ -17,7 +17,7 @@ export const noOp = defineHandler({
   run: () => ({ kind: 'succeeded', output: null }),
 });
 
-/** Fails with its message, and is not tried again: a dead end that a manifest chose. */
+/** Fails with its message, without another attempt: a dead end on purpose. */
 export const fail = defineHandler({
   type: 'Fail',
   inputs: z.strictObject({ message: z.string().min(1).describe('Error message of the step.') }),
@@ -25,7 +25,7 @@ export const fail = defineHandler({
   run: ({ inputs }) => ({ kind: 'failed', code: 'failed_on_purpose', message: inputs.message, retryable: false }),
 });
 
-/** Writes one log line with the run's and the step's ids; the output is the message as it was given. */
+/** Writes one log line with the ids of run and step; the output is the unchanged message. */
 export const logMessage = defineHandler({
   type: 'LogMessage',
   inputs: z.strictObject({
@@ -42,7 +42,7 @@ export const logMessage = defineHandler({
   },
 });
 
-/** The longest that a step may wait: ten years. */
+/** The longest wait of a step: ten years. */
 export const MAX_WAIT_SECONDS = 315_360_000;
 
 const delayInputs = z
@@ -58,13 +58,13 @@ const delayInputs = z
     error: 'expected either seconds or until',
   });
 
-/** Waits, and survives a restart doing so. */
+/** Waits; the wait survives a restart. */
 export const delay = defineHandler({
   type: 'Delay',
   inputs: delayInputs,
   waitsFor: noSignals,
   run: ({ inputs: { seconds = 0, until }, resumed, now }) => {
-    // The end is settled when the step starts; a deploy that changes the inputs moves it no more.
+    // The end is fixed when the step starts; a deploy that changes the inputs does not move it.
     const end = typeof resumed?.state === 'number' ? resumed.state : (until ?? now() + seconds * 1000);
     if (now() >= end) return { kind: 'succeeded', output: null };
     return { kind: 'waiting', until: end, state: end };
