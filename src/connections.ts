@@ -9,8 +9,8 @@ import { addressGroup, compileAddresses } from './webhooks/networks/addresses.ts
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /**
- * Sockets that one address may hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it one
- * machine could use up the process' file descriptors.
+ * Sockets that one address can hold open at once; an IPv6 /64 counts as one. No publisher comes near this; without it,
+ * one machine could use up the process' file descriptors.
  */
 const MAX_SOCKETS_OF_ONE_ADDRESS = 1024;
 

@@ -6,21 +6,21 @@ import { provenActorOf } from './actors.ts';
 import type { Actor } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
 
-/** Keeps who came in, who left and who was turned away: as an event of the log, a count and an entry of the activity list. */
+/** Records logins, logouts and refusals: as a log event, a count and an entry of the activity list. */
 export interface AccessRecord {
-  /** Rejects while the store is away: nobody logs in unseen. */
+  /** Rejects while the store is away, so that no login goes unseen. */
   loggedIn(request: FastifyRequest, actor: Actor): Promise<void>;
   loggedOut(request: FastifyRequest, actor: Actor): Promise<void>;
   wrongLogin(request: FastifyRequest, answer: { statusCode: 401 | 429; account: string }): Promise<void>;
-  /** Keeps an error if it denied somebody something. */
+  /** Records an error if it denied access. */
   denied(request: FastifyRequest, error: unknown): Promise<void>;
 }
 
-/** What only strangers and mistakes lead to; the log has all of it. A flood must neither fill the database nor hide the rest. */
+/** Limit for entries by strangers and mistakes: a flood must not fill the database or hide others. All are logged. */
 const LISTED_AN_HOUR = 60;
 const HOUR_MS = 3_600_000;
 
-/** Codes of refusals that mean: this party may not do that. */
+/** Codes of refusals by which a party was denied an action. */
 const DENIALS: ReadonlySet<string | undefined> = new Set([
   'built_in_flow',
   'insufficient_scope',
@@ -93,7 +93,7 @@ export function createAccessRecord(services: Services): AccessRecord {
   };
 }
 
-/** Yields, for each that may be listed, how many before it were not; undefined for one that may not. */
+/** Yields, for each entry that can be listed, how many before it could not; undefined for one that cannot. */
 function hourlyBound(clock: Services['clock']): () => number | undefined {
   let hour = Number.NaN;
   let listed = 0;

@@ -5,11 +5,11 @@ import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { builtInFlow } from './answer.ts';
 import { type Actor, scopesOf } from './credentials.ts';
 
-/** Behind a login this is overwritten; without one everybody may do everything. */
+/** A login overwrites this; without logins everyone can do everything. */
 const ANYONE: Actor = { name: 'anyone', grants: [{ scopes: SCOPES }] };
 const ACTOR = 'actor';
 
-/** What a route says about its requests that change something. */
+/** A route's rules for its changing requests. */
 export interface RouteAccess {
   /** By default `read` for methods that read and `operate` for all others. */
   readonly scope?: Scope | undefined;
@@ -17,9 +17,9 @@ export interface RouteAccess {
   readonly isPlan?: ((request: FastifyRequest) => boolean) | undefined;
   /** Whether programs send it routinely, so that it does not count as an intervention. */
   readonly isRoutine?: true | undefined;
-  /** What else is kept of it. */
+  /** Further details to record. */
   readonly detailsOf?: ((request: FastifyRequest) => Promise<Readonly<Record<string, string>>>) | undefined;
-  /** A 200 says that it began; the route itself keeps how it ends. */
+  /** A 200 means that it began; the route itself records its end. */
   readonly endsLater?: boolean | undefined;
 }
 
@@ -31,7 +31,7 @@ declare module 'fastify' {
 
 export const READING_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Lets the login say who sent a request. */
+/** Lets the login set who sent a request. */
 export function decorateActor(app: FastifyInstance): void {
   app.decorateRequest(ACTOR);
 }
@@ -44,17 +44,17 @@ export function actorOf(request: FastifyRequest): Actor {
   return provenActorOf(request) ?? ANYONE;
 }
 
-/** Who it is, if that was proven. */
+/** The actor, if the identity was proven. */
 export function provenActorOf(request: FastifyRequest): Actor | undefined {
   return request.getDecorator<Actor | undefined>(ACTOR);
 }
 
-/** What a token needs for an operation. */
+/** The scope that an operation needs. */
 export function scopeOf(method: string, access: RouteAccess | undefined): Scope {
   return access?.scope ?? (READING_METHODS.has(method) ? 'read' : 'operate');
 }
 
-/** An `onRequest` hook, after the login: a token does what its scopes say and nothing else. */
+/** An `onRequest` hook, after the login: a token allows only what its scopes name. */
 export async function requireScope(request: FastifyRequest): Promise<void> {
   if (grantsFor(request).length > 0) return;
   const actor = actorOf(request);
@@ -65,21 +65,21 @@ export async function requireScope(request: FastifyRequest): Promise<void> {
   );
 }
 
-/** The sender's grants of a scope, by default the one that the request needs, for whichever flows. */
+/** The sender's grants with a scope, by default the one that the request needs, for any flows. */
 export function grantsFor(
   request: FastifyRequest,
   scope = scopeOf(request.method, request.routeOptions.config.access),
 ): readonly Grant[] {
-  // Who reads everything reads the metrics too.
+  // The scope `read` includes the metrics.
   return actorOf(request).grants.filter(
     ({ scopes }) => scopes.includes(scope) || (scope === 'metrics' && scopes.includes('read')),
   );
 }
 
-/** What opens a flow again: that is allowed for those of Sluice itself too. */
+/** Operations that open a flow again: they are allowed for Sluice's own flows too. */
 const OPENING: ReadonlySet<string | undefined> = new Set(['enableFlow', 'endDrain', 'resumeFlow']);
 
-/** An `onRequest` hook: refuses changes to a flow that Sluice made itself, whatever the scopes of the sender. */
+/** An `onRequest` hook: refuses changes to Sluice's own flows, whatever the scopes of the sender. */
 export async function refuseBuiltIn({
   method,
   params,

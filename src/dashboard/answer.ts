@@ -5,14 +5,14 @@ import { CONTENT_MARK } from '../model/text.ts';
 const id = () => z.string().meta({ format: 'uuid' });
 const time = () => z.string().meta({ format: 'date-time' });
 const integer = () => z.number().meta({ type: 'integer' });
-/** Any JSON value that a manifest declares, or Sluice itself. */
+/** Any JSON value that a manifest or Sluice itself declares. */
 const declared = () => z.unknown().meta({ [CONTENT_MARK]: false });
-/** What a sender wrote, or what a flow made of it. */
+/** Content from a sender, or a flow's result of it. */
 const content = <Type extends z.ZodType>(type: Type): Type => type.meta({ [CONTENT_MARK]: true });
-/** Any JSON value of that kind. */
+/** Any JSON value with such content. */
 const json = () => content(z.unknown());
 
-/** The kinds of fields that answers have. */
+/** The kinds of fields in answers. */
 export const field = { id, time, integer, declared, content, json };
 
 export const isoTime = (ms: number) => new Date(ms).toISOString();
@@ -51,7 +51,7 @@ export const errorSchema = z
   .object({ statusCode: integer(), error: z.string(), message: z.string(), reason: z.string().optional() })
   .meta({ id: 'Error' });
 
-/** The answer of a command without a result of its own. */
+/** The answer of a command without a result. */
 export const outcomeSchema = z.object({ success: z.boolean(), message: z.string() });
 
 export const unknownId = (kind: 'delivery' | 'flow' | 'run', id: string) =>

@@ -13,12 +13,12 @@ import { personWhoSent } from './sign-on.ts';
 /** Checks the credentials of requests. */
 export interface Authentication {
   /**
-   * An `onRequest` hook that lets a request pass with the right HTTP Basic login or bearer token, of a person whom the proxy
-   * in front signed in, or with the right session, in this order, and else answers 401. A request without credentials is
-   * only challenged, as browsers need it.
+   * An `onRequest` hook that accepts, in this order, the right HTTP Basic login or bearer token, a person whom the
+   * proxy in front signed in, or the right session; anything else gets 401. A request without credentials is only
+   * challenged, as browsers need it.
    */
   require(request: FastifyRequest, reply: FastifyReply): Promise<unknown>;
-  /** Who it is. The answer to wrong ones waits, longer each time. */
+  /** Identifies the sender. The answer to wrong credentials waits, longer each time. */
   attempt(request: FastifyRequest, given: GivenCredentials): Promise<Actor | 'wrong' | 'too many'>;
 }
 
@@ -32,11 +32,11 @@ export function createAuthentication(
   const delayWrong = wrongAnswerDelays(services);
 
   const attempt: Authentication['attempt'] = async (request, given) => {
-    // Compared before anything waits: who has the right ones is never held up by the wrong ones of others.
+    // Compared before any wait: right credentials are never delayed by others' wrong ones.
     const actor = credentials.prove(given);
     if (actor !== undefined) return actor;
     const delayed = delayWrong(senderOf(request, services.senderAddress));
-    // Not the name that was given: people type passwords into the wrong field.
+    // Not the given name: people type passwords into the wrong field.
     const account = given.user === '' ? 'token' : 'user';
     await record.wrongLogin(request, { statusCode: delayed === 'too many' ? 429 : 401, account });
     if (delayed === 'too many') return delayed;
@@ -59,7 +59,7 @@ export function createAuthentication(
         const actor = await sessions.find(cookie, cookieNameFor(request, services));
         if (actor !== undefined) return setActor(request, actor);
         if (person !== undefined) throw notAdmitted(request, person.name, signedIn);
-        // Where a name and password are set, browsers ask for them by themselves.
+        // If a name and password are set, browsers ask for them by themselves.
         if (!credentials.hasUser && credentials.list().length > 0 && request.headers['sec-fetch-mode'] === 'navigate') {
           return reply.redirect(`/flows/login?next=${encodeURIComponent(request.url)}`, 303);
         }
@@ -70,7 +70,7 @@ export function createAuthentication(
   };
 }
 
-/** The proxy knows who it is, and the file of tokens gives that person nothing. */
+/** The proxy named the person, but the tokens file allows that person nothing. */
 function notAdmitted(request: FastifyRequest, name: string, signedIn: Actor | undefined): HttpError {
   if (signedIn === undefined) {
     return new HttpError('insufficient_scope', `${name} is the name of a token or of Sluice itself, and of no person`);
@@ -97,17 +97,17 @@ function readGiven(authorization: string): GivenCredentials {
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 2_000;
-/** After so long without a failure an address starts over. */
+/** After this time without a failure, an address starts over. */
 const FORGET_AFTER_MS = 15 * 60_000;
 /** Addresses with failures; the least recent are forgotten first, so that a flood of them costs no memory. */
 const MAX_REMEMBERED = 10_000;
-/** Answers to one address that wait; further wrong ones are told at once to come back. */
+/** Waiting answers to one address; further wrong logins get an immediate answer to come back later. */
 const MAX_WAITING = 16;
 
 /**
- * Slows down the answers to wrong logins: 100 ms for the first of an address, twice that for each further one, two seconds at
- * most. Only answers wait, never questions, and there is no lock-out, because people share addresses: so this keeps scripts
- * that take their time from trying many, and no password that can be guessed is safe behind it.
+ * Slows down the answers to wrong logins: 100 ms for the first of an address, twice that for each further one, two
+ * seconds at most. Only answers wait, never requests, and there is no lock-out, because people share addresses. So this
+ * keeps slow scripts from trying many passwords, but does not protect a password that can be guessed.
  */
 export function wrongAnswerDelays({
   clock,

@@ -3,56 +3,56 @@ import { type Credential, type Credentials, listCredentials } from '../config/cr
 import type { Grant, GroupGrant, Scope } from '../config/tokens.ts';
 import type { Person } from './sign-on.ts';
 
-/** Who sent a request, and what that party may do. */
+/** The sender of a request, and its permissions. */
 export interface Actor {
   readonly name: string;
-  /** One or more: each allows its scopes with its flows. */
+  /** One or more: each allows its scopes for its flows. */
   readonly grants: readonly Grant[];
-  /** The id of the credential that was proven, or of the person. */
+  /** The id of the proven credential, or of the person. */
   readonly credential?: string;
-  /** Whom a proxy signed in. */
+  /** A person whom a proxy signed in. */
   readonly person?: Person;
-  /** Of who logged in on the login page. */
+  /** Set after a login on the login page. */
   readonly session?: { readonly id: string; readonly lastsUntil: number; readonly ledgerEnd: number };
 }
 
-/** What a request says that it knows; absent parts are empty. */
+/** The credentials in a request; absent parts are empty. */
 export interface GivenCredentials {
   readonly user: string;
   readonly password: string;
   readonly token: string;
 }
 
-/** What a party may do with some flow or other. */
+/** All scopes that a party has for any flow. */
 export function scopesOf({ grants }: Pick<Actor, 'grants'>): Scope[] {
   return [...new Set(grants.flatMap(({ scopes }) => scopes))];
 }
 
 export const NOTHING_GIVEN: GivenCredentials = { user: '', password: '', token: '' };
 
-/** A credential in force. The same object for as long as it stays what it is. */
+/** A credential in force. The same object until it changes. */
 interface Holder {
   readonly actor: Actor;
-  /** What only a process that has the credential can say of a text. */
+  /** A code of a text that only a process with the credential can compute. */
   codeOf(text: string): Buffer;
 }
 
-/** The credentials of the dashboard as they are now: the file of tokens may be read again while the process runs. */
+/** The current credentials of the dashboard: the tokens file can be read again while the process runs. */
 export interface CredentialsInForce {
-  /** Whose they are. All are compared, in constant time. */
+  /** The owner of the credentials. Compares all, in constant time. */
   prove(given: GivenCredentials): Actor | undefined;
-  /** Somebody whom a proxy signed in; undefined for the name of a credential, under which the activity list has another. */
+  /** A person whom a proxy signed in; undefined if a credential has that name, as the activity list shows it. */
   person(person: Person): Actor | undefined;
-  /** Those there are. A mark changes with the token, and is too short to find one by. */
+  /** All credentials. A mark changes with the token, and is too short to find a token by it. */
   list(): readonly { readonly id: string; readonly mark: string }[];
   /** By the id of the credential. */
   holder(id: string): Holder | undefined;
   readonly challenges: readonly string[];
   /** Whether there is a name and a password, which browsers ask for by themselves. */
   readonly hasUser: boolean;
-  /** Puts others in force: what they leave out, or change, lets nobody in any more. */
+  /** Replaces the credentials: removed or changed ones no longer let anyone in. */
   replace(credentials: Credentials): void;
-  /** Yields the function that ends it. */
+  /** Yields the function that unsubscribes. */
   onReplaced(listener: () => void): () => void;
 }
 
@@ -113,10 +113,10 @@ const keyOf = (secret: string) => scryptSync(secret, 'sluice session', 32);
 
 const MARK_DIGITS = 8;
 
-/** Alike for names that a person takes for one. */
+/** Equal for names that people would confuse. */
 const readAs = (name: string) => name.normalize('NFKC').toLowerCase();
 
-/** What the activity list calls those who proved nothing, and Sluice itself. */
+/** Names in the activity list for parties without proof, and for Sluice itself. */
 const RESERVED_NAMES = ['anyone', 'unknown', 'sluice'];
 
 function prepare({ id, name, scopes, flows, secret }: Credential): PreparedHolder {
@@ -126,7 +126,7 @@ function prepare({ id, name, scopes, flows, secret }: Credential): PreparedHolde
   return {
     actor: { name, grants: [{ scopes, flows }], credential: id },
     text: JSON.stringify([id, name, scopes, flows, secret]),
-    // Of a password, which may be a word, nothing is kept.
+    // Not for a password, which may be a word.
     mark: isToken ? digestOf(secret.token).toString('hex').slice(0, MARK_DIGITS) : '',
     isProvenBy({ user, password, token }) {
       const given = isToken ? [token] : [user, password];

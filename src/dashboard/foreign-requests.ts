@@ -40,9 +40,9 @@ const HOW_TO_OPEN = 'set SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SL
 /**
  * An `onRequest` hook against requests that a browser sends for another site's page.
  *
- * Without credentials a loopback listener trusts everyone on this machine. Two ways lead around that: a page whose
- * host name resolves to 127.0.0.1 (DNS rebinding), and a proxy or tunnel on this machine that brings in strangers. With
- * credentials a browser still sends a stored login along with another site's form. So requests that change something
+ * Without credentials a loopback listener trusts everyone on this machine. There are two ways around that: a page whose
+ * host name resolves to 127.0.0.1 (DNS rebinding), and a proxy or tunnel on this machine that lets strangers in. With
+ * credentials, a browser still sends a stored login along with another site's form. So requests that change something
  * must come from our own pages in either case.
  */
 export function guardOrigin(services: GuardServices) {
@@ -77,7 +77,7 @@ function refuseForwarded(request: FastifyRequest): void {
 
 /** The sign of a proxy, tunnel or content network: browsers and command lines never send these. */
 function signOfProxy(request: FastifyRequest): string | undefined {
-  // nginx adds no header of its own; before 1.29.7 it speaks HTTP/1.0 to its upstreams. `settingsWarnings` tells of later ones.
+  // nginx adds no header; before 1.29.7 it speaks HTTP/1.0 to its upstreams. `settingsWarnings` reports later ones.
   if (request.raw.httpVersion === '1.0') return 'it speaks HTTP/1.0';
   const header = Object.keys(request.headers).find((name) => PROXY_HEADER.test(name));
   return header === undefined ? undefined : `it carries ${header}`;
@@ -101,7 +101,7 @@ function isOwnOrigin(origin: string, request: FastifyRequest, services: GuardSer
   return isSameHost(host, request.headers.host) || isSameHost(host, publicHost(services));
 }
 
-// The schemes may differ because a proxy in front may speak TLS; default ports are left out.
+// The schemes can differ because a proxy in front may speak TLS; default ports are left out.
 function isSameHost(host: string, other: string | undefined): boolean {
   const normalised = (name: string) => name.toLowerCase().replace(/:(80|443)$/, '');
   return other !== undefined && normalised(host) === normalised(other);

@@ -10,14 +10,14 @@ import { isStorableValue, UNSTORABLE } from '../model/text.ts';
 import type { TimeSpan } from '../store/store.ts';
 
 /*
- * The parts that schemas of queries and paths are made of. People write them, so each error names what was given and what is
- * accepted. A blank parameter counts as absent, as forms send it. `meta` is what the OpenAPI document shows where the
- * text is read as a number or a boolean.
+ * The building blocks of schemas for queries and paths. People write them, so each error names the given value and the
+ * accepted ones. A blank parameter counts as absent, as forms send it. `meta` is shown in the OpenAPI document for text
+ * that is read as a number or a boolean.
  */
 
 const MAX_WHOLE_NUMBER = 2_147_483_647;
 
-/** A query that names a parameter twice gives a list of texts; the body of a command may give anything. */
+/** A query that repeats a parameter yields a list of texts; the body of a command can contain anything. */
 const notText = (given: unknown): string =>
   Array.isArray(given)
     ? 'was given more than once; give it once'
@@ -42,7 +42,7 @@ const readGuid = (given: string, context: z.RefinementCtx) => {
   return GUID.test(guid) ? guid : refuse(context, given, 'a GUID such as 0f0c5a52-7d0e-4f6a-9d53-8c4f1d2e3b4a');
 };
 
-/** A GUID in a path, in any case; lower-case from here on. */
+/** A GUID in a path, in any case; converted to lower case. */
 const guid = () => text().transform(readGuid).meta({ format: 'uuid' });
 
 const optionalGuid = () => optional(readGuid).meta({ format: 'uuid' });
@@ -58,11 +58,11 @@ interface WholeNumbers {
   readonly fallback: number;
 }
 
-/** What the OpenAPI document shows of a whole number. */
+/** A whole number in the OpenAPI document. */
 const shownAs = ({ min, max = MAX_WHOLE_NUMBER, fallback }: WholeNumbers) =>
   ({ type: 'integer', minimum: min, maximum: max, description: `${fallback} by default.` }) as const;
 
-/** A whole number that is undefined where it was not given; its reader takes `fallback` then. */
+/** A whole number that is undefined if not given; its reader then uses `fallback`. */
 const givenWholeNumber = (range: WholeNumbers) => {
   const { min, max = MAX_WHOLE_NUMBER } = range;
   const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
@@ -94,7 +94,7 @@ const oneOf = <Name extends string>(names: readonly Name[]) =>
       refuse(context, given, `one of ${names.join(', ')}`),
   ).meta({ enum: [...names] });
 
-/** A number from 1 that may be left out. */
+/** An optional number from 1. */
 const optionalNumber = () =>
   optional((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1')).meta({
     type: 'integer',
@@ -125,9 +125,7 @@ function readSearchKey(text: string): SearchKeys | undefined {
   return name === undefined || value === undefined || value.length > MAX_KEY ? undefined : { [name]: value };
 }
 
-/**
- * A search for `order:SO-1010` means that search key, whole. A URL, an IPv6 address and a sentence mean themselves.
- */
+/** A search for `order:SO-1010` means that whole search key. A URL, an IPv6 address and a sentence are plain text. */
 export function withNamedKey<
   Filter extends { readonly search?: string | undefined; readonly searchKeys?: SearchKeys | undefined },
 >(filter: Filter): Filter {
@@ -143,7 +141,7 @@ const freeText = (maxLength: number) =>
     given.length <= maxLength ? given : refuse(context, given, `at most ${maxLength} characters`),
   ).meta({ maxLength });
 
-/** Free text that is required; the error says what `accepted` describes. */
+/** Required free text; `accepted` describes it in the error. */
 const requiredText = (maxLength: number, accepted: string) => {
   const missing = `is missing; expected ${accepted}`;
   return z
@@ -160,8 +158,8 @@ const requiredText = (maxLength: number, accepted: string) => {
 const ISO_TIME = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
 
 /**
- * A time as ISO 8601 with an offset, as a date, which begins at midnight in UTC, or as milliseconds; as milliseconds since
- * the Unix epoch.
+ * A time as ISO 8601 with an offset, as a date, which begins at midnight in UTC, or as milliseconds. Yields
+ * milliseconds since the Unix epoch.
  */
 const optionalTime = () =>
   optional((given, context) => {
@@ -171,7 +169,7 @@ const optionalTime = () =>
       : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z, a date, or milliseconds since 1970');
   }).meta({ type: 'string', format: 'date-time' });
 
-/** The span of time that a list is about: `since` is in it, `until` is not. */
+/** The time span of a list: it includes `since` and excludes `until`. */
 export const SPAN = {
   since: optionalTime().meta({
     description: 'At or after this time; ISO 8601, a date (midnight in UTC), or milliseconds since 1970.',
@@ -181,7 +179,7 @@ export const SPAN = {
   }),
 };
 
-/** Asks for what is left out otherwise. */
+/** Includes built-in flows, which are hidden by default. */
 export const BUILT_IN = {
   includeBuiltIn: flag().meta({
     description:
@@ -195,7 +193,7 @@ export const IN_ORDER: [check: (span: TimeSpan) => boolean, problem: { path: str
   { path: ['since'], error: 'must not be after until' },
 ];
 
-/** Whether a time is within a span; null is in none. */
+/** Whether a time is within a span; null never is. */
 export const isWithin = (at: number | null, { since, until }: TimeSpan): boolean =>
   (since === undefined && until === undefined) || (at !== null && at >= (since ?? at) && at < (until ?? Infinity));
 
@@ -203,7 +201,7 @@ export const isWithin = (at: number | null, { since, until }: TimeSpan): boolean
 export const LOOK_BACK_HOURS: WholeNumbers = { min: 1, max: 720, fallback: 24 };
 const lookBackHours = () => wholeNumber(LOOK_BACK_HOURS);
 
-/** What a parameter of a path or a query may be. */
+/** The kinds of parameters in paths and queries. */
 export const parameter = {
   guid,
   optionalGuid,
@@ -232,7 +230,7 @@ export const PAGING = {
 export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) => {
   const names = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
   return (data: unknown) => {
-    // A body is bytes here; who parses it looks at its texts.
+    // A body is bytes here; its parser checks the texts in it.
     const given = Buffer.isBuffer(data) ? {} : ((data ?? {}) as Record<string, Json>);
     const hostile = Object.entries(given).find((entry) => !isStorableValue(entry));
     if (hostile !== undefined)
@@ -267,8 +265,8 @@ function describeInBody(issue: z.core.$ZodIssue, names: readonly string[]): stri
 }
 
 /**
- * The JSON of a request's body as a flow reads it, numbers exact; undefined if the body is blank. It may hold any text: it
- * is stored as JSON, which escapes what cannot be stored as text.
+ * The JSON of a request's body in the form for flows, numbers exact; undefined if the body is blank. It can contain any
+ * text: it is stored as JSON, which escapes everything that cannot be stored as text.
  */
 export function readJsonBody(request: FastifyRequest): Json | undefined {
   const json = parseRequest(request);
@@ -293,10 +291,10 @@ function parseRequest(request: FastifyRequest): { readonly value: Json; readonly
   }
 }
 
-/** The body parsed by its schema, a blank one as `{}`; a mistake is a 400 that names each field. */
+/** Parses the body with its schema; a blank one is `{}`. A mistake is a 400 that names each field. */
 export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyRequest, schema: Schema): z.output<Schema> {
   const json = parseRequest(request);
-  // Clients that have no reason to give send null too.
+  // Clients without a reason send null too.
   const given = json === undefined || (json.value === null && (schema as z.ZodObject) === COMMAND) ? {} : json.value;
   if (!isStorableValue(given)) throw new HttpError('invalid_request', `body: ${UNSTORABLE}`);
   refuseBlanks(given);
@@ -309,7 +307,7 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
   );
 }
 
-/** In a query a blank filter is none. In a command it is a mistake, such as of a variable that is not set, and not all there is. */
+/** A blank filter in a query means none. In a command it is a mistake, such as an unset variable, and never all. */
 function refuseBlanks(given: Json): void {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return;
   const blank = Object.entries(given).find(
@@ -319,18 +317,18 @@ function refuseBlanks(given: Json): void {
     throw new HttpError('invalid_request', `body.${cut(blank[0])}: is blank; give a value, or leave it out`);
 }
 
-/** The longest reason that is kept. */
+/** The longest stored reason. */
 export const MAX_REASON = 500;
 
 const reason = z.string().max(MAX_REASON).optional().describe('Why; kept in the activity.');
 
-/** The body of a command that takes nothing but why it is given. */
+/** The body of a command that only has a reason. */
 export const COMMAND = z.strictObject({ reason });
 
-/** Why, as a query, where the body is something else: a manifest, or what a flow reads. */
+/** The reason as a query parameter, if the body is something else: a manifest, or a flow's input. */
 export const WHY = { reason: freeText(MAX_REASON).meta({ description: 'Why; kept in the activity.' }) };
 
-/** The body of a command: fields of its own, and why it is given. */
+/** The body of a command: its own fields, and the reason. */
 export type CommandBody = z.ZodObject<{ reason: z.ZodType<string | undefined> }, z.core.$strict>;
 
 /**
@@ -343,17 +341,17 @@ export function documentedBody(schema: z.ZodType, example: Json): z.ZodUnknown {
   return body;
 }
 
-/** Their shapes are made with the document: at a start they took 20 ms of CPU. */
+/** Shapes are made with the document: at a start they took 20 ms of CPU. */
 const documented = new WeakMap<object, { readonly schema: z.ZodType; readonly example: Json }>();
 
-/** A body as the OpenAPI document shows it. */
+/** A body in the OpenAPI document. */
 export function withShape(body: object): object {
   const given = documented.get(body);
   if (given === undefined) return body;
   const { $schema, ...shape } = z.toJSONSchema(given.schema, {
     io: 'input',
     unrepresentable: 'any',
-    // The format says the same and is readable.
+    // The format means the same and is readable.
     override: ({ jsonSchema }) => {
       if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
     },

@@ -11,7 +11,7 @@ const INTERVENTION = 'intervention';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the body of a command may say besides why. Without it, a route that documents no body takes `COMMAND`. */
+    /** Fields of a command's body besides the reason. By default, a route that documents no body uses `COMMAND`. */
     readonly command?: CommandBody | undefined;
   }
 }
@@ -19,8 +19,8 @@ declare module 'fastify' {
 type RecordServices = Pick<DashboardServices, 'store' | 'clock' | 'newId' | 'logger' | 'senderAddress'>;
 
 /**
- * Keeps every request that changes something: before it is carried out, so that nothing happens unseen, and again with its
- * answer. A request is refused while the store cannot keep it, or the time is not known.
+ * Records every request that changes something: before it is carried out, so that nothing happens unseen, and again
+ * with its answer. Refuses a request while the store cannot record it, or the time is unknown.
  */
 export function recordActivity(app: FastifyInstance, services: RecordServices): void {
   const { store } = services;
@@ -44,7 +44,7 @@ export function recordActivity(app: FastifyInstance, services: RecordServices): 
   });
 }
 
-/** Tells an intervention and its answer in the log and, unless it ends later, in the activity. Never rejects. */
+/** Records an intervention and its answer in the log and, unless it ends later, in the activity. Never rejects. */
 export async function noteEnd(
   { id, actor, clientIp, action, target, details, reason }: NewIntervention,
   { statusCode, endsLater = false }: { readonly statusCode: number; readonly endsLater?: boolean },
@@ -56,7 +56,7 @@ export async function noteEnd(
   try {
     await store.endIntervention({ id, statusCode });
   } catch (error) {
-    // It happened, so its answer has to get out; the list goes on to show that its end is not known.
+    // It happened, so its answer must be sent; the list continues to show that its end is unknown.
     logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
   }
 }
@@ -66,7 +66,7 @@ export function reasonOf(request: FastifyRequest): string | null {
   return request.getDecorator<NewIntervention | undefined>(INTERVENTION)?.reason ?? null;
 }
 
-/** The id of the intervention that a request is. */
+/** The intervention id of a request. */
 export function interventionIdOf(request: FastifyRequest): string {
   const intervention = request.getDecorator<NewIntervention | undefined>(INTERVENTION);
   if (intervention === undefined) throw new Error(`${request.url} is not an intervention`);
@@ -81,7 +81,7 @@ const TARGETS = [
   { path: '/flows/api/schedules/:jobId', type: 'schedule', parameter: 'jobId' },
 ] as const;
 
-/** Programs and people may say in this header too why they do something. */
+/** Programs and people can also give the reason in this header. */
 const REASON_HEADER = 'x-sluice-reason';
 
 async function interventionOf(
@@ -115,7 +115,7 @@ async function interventionOf(
   };
 }
 
-/** What the body of a command says; undefined where the body is something else, such as a manifest. */
+/** The body of a command; undefined if the body is something else, such as a manifest. */
 function commandOf(request: FastifyRequest): { readonly reason?: string | undefined } | undefined {
   const { config, schema } = request.routeOptions;
   if (config.command !== undefined) return parseJsonBody(request, config.command);

@@ -14,12 +14,13 @@ interface LoginOptions {
   readonly services: DashboardServices;
 }
 
-/** Adds the page with the login, which needs none, and the way out. */
+/** Adds the login page, which needs no login, and the logout. */
 export function loginRoutes(app: FastifyInstance, { authentication, logins, record, services }: LoginOptions): void {
   const { credentials, sessions } = logins;
   const cookieOf = (request: FastifyRequest, value: string, maxAge: number) => {
     const name = cookieNameFor(request, services);
-    // Lax, so that a link in an alert leads to its page for who is logged in; what changes something is guarded besides.
+    // Lax, so that a link in an alert opens its page for logged-in users; requests that change something have another
+    // guard.
     const attributes = `Max-Age=${maxAge}; Path=/; HttpOnly; SameSite=Lax`;
     return `${name}=${value}; ${attributes}${name.startsWith('__Host-') ? '; Secure' : ''}`;
   };
@@ -45,7 +46,7 @@ export function loginRoutes(app: FastifyInstance, { authentication, logins, reco
   });
   app.post('/flows/logout', { schema: { hide: true } }, async (request, reply) => {
     const actor = await sessions.find(request.headers.cookie, cookieNameFor(request, services));
-    // A copy of the cookie must not outlive the log-out, so the answer waits until the store has it.
+    // A copy of the cookie must not outlive the logout, so the answer waits until the store has it.
     if (actor?.session !== undefined) {
       await sessions.end(actor.session);
       await record.loggedOut(request, actor);
@@ -58,7 +59,7 @@ function formOf({ body }: FastifyRequest): URLSearchParams {
   return new URLSearchParams(Buffer.isBuffer(body) ? body.toString('utf8') : '');
 }
 
-/** A page of ours to go to after the login: never another site. */
+/** The page to open after the login; never another site. */
 function nextOf(query: unknown): string {
   const { next } = (query ?? {}) as { next?: unknown };
   return typeof next === 'string' && /^\/flows(?:[/?][\w/.?&=%:~+-]*)?$/.test(next) ? next : '/flows';
@@ -91,7 +92,7 @@ interface LoginPage {
   readonly next: string;
   readonly hasUser: boolean;
   readonly problem: string | undefined;
-  /** What people call it, as HTML. */
+  /** The service's name as HTML. */
   readonly service: string;
 }
 
@@ -106,7 +107,7 @@ function loginPage({ next, hasUser, problem, service }: LoginPage): string {
     ...(hasUser ? user : []),
     field('token', hasUser ? 'or token' : 'Token', `type="password" autocomplete="off"${hasUser ? '' : ' autofocus'}`),
   ];
-  // `next` holds only characters that need no escaping here, but for the ampersand.
+  // `next` contains only characters that need no escaping here, except the ampersand.
   return `<!doctype html>
 <html lang="en">
 <head>

@@ -21,7 +21,7 @@ const TAGS = {
 
 export type OpenApiDocument = OpenAPIV3_1.Document;
 
-/** The group of an operation in the document and on the page of the API. */
+/** The group of an operation in the document and on the API's page. */
 export type Tag = keyof typeof TAGS;
 
 /**
@@ -56,7 +56,7 @@ export async function describeRoutes(routes: readonly RouteOptions[], version: s
   return app.swagger() as OpenApiDocument;
 }
 
-/** A command that documents no body takes why it is given. */
+/** A command that documents no body accepts a reason. */
 function withCommand(route: RouteOptions): RouteOptions {
   const { method, schema } = route;
   if (READING_METHODS.has(String(method)) || schema?.body !== undefined || schema?.hide === true) return route;
@@ -69,7 +69,7 @@ function withBody(route: RouteOptions): RouteOptions {
   return { ...route, schema: { ...schema, body: withShape(schema.body) } };
 }
 
-/** The scope that an operation needs, as OpenAPI 3.1 names roles of any kind of credentials. */
+/** The scope that an operation needs, in OpenAPI 3.1's form of roles for any kind of credentials. */
 function withScope(route: RouteOptions): RouteOptions {
   const { method, config, schema } = route;
   if (schema?.security !== undefined || schema?.hide === true) return route;
@@ -93,7 +93,7 @@ function withReceiveEndpoint(document: Document): Document {
   return { ...document, paths: { ...receiveEndpoint, ...document.paths } } as Document;
 }
 
-/** A body without required fields may be left out. */
+/** Makes bodies without required fields optional. */
 function letBodiesBeAbsent(document: Document): Document {
   for (const path of Object.values(document.paths ?? {})) {
     for (const { requestBody } of Object.values<{ requestBody?: RequestBody }>(path ?? {})) {
@@ -114,8 +114,8 @@ interface RequestBody {
 }
 
 /**
- * Each registered shape comes once for input and once for output; those that no operation uses are dropped. The others come
- * in the order of their first use: that in which modules register them changes with any import.
+ * Each registered shape exists once for input and once for output; drops those that no operation uses. The others are
+ * in the order of their first use, because the order of registration changes with any import.
  */
 function dropUnused(document: Document): Document {
   if (!('components' in document)) return document;
@@ -136,7 +136,7 @@ function dropUnused(document: Document): Document {
 const EXAMPLE_ID = '0199a2b4-7c1e-7d3a-9b52-3f0f8d1c2a10';
 const id = { type: 'string', format: 'uuid' };
 
-/** An answer for several flows may also have `duplicate`, `held` or `filtered`, as that for one. */
+/** An answer for several flows can also have `duplicate`, `held` or `filtered`, like that for one. */
 const sharedRuns = {
   type: 'array',
   items: {
@@ -163,7 +163,7 @@ const queryOf = (name: string, description: string) => ({
   schema: { type: 'string' },
 });
 
-/** Reasons that only what has a body, or is kept as a delivery, is refused for. */
+/** Reasons that only apply to requests with a body, or to recorded deliveries. */
 const OF_DELIVERIES: ReadonlySet<Reason> = new Set([
   'body_too_large',
   'encoding_not_supported',
@@ -175,7 +175,7 @@ const OF_DELIVERIES: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * The receive endpoint in terms of OpenAPI. It is not a route of the dashboard, and answers publishers as they document.
+ * The receive endpoint in OpenAPI's terms. It is not a route of the dashboard, and answers publishers as they document.
  * Its refusals come from the table of reasons.
  */
 const receiveEndpoint = {
@@ -291,8 +291,8 @@ function acceptedAnswer() {
 }
 
 /**
- * One response for each status, with its reasons; handshakes are also refused as their publishers document. A Host header
- * that names no host is refused with 400, and another method with 405, without a reason.
+ * One response for each status, with its reasons; handshakes are also refused as their publishers document. An invalid
+ * Host header gets 400, and another method 405, without a reason.
  */
 function refusals(reasons: readonly Reason[], ofHandshakes: readonly (readonly [status: number, Reason])[] = []) {
   const byStatus = new Map<number, Reason[]>([

@@ -14,7 +14,7 @@ import { patternsFor } from './sight.ts';
 
 const ONE_YEAR_SECONDS = 31_536_000;
 
-/** The page: one HTML shell for every address below `/flows` that is not part of the API, and the files that it loads. */
+/** The page: one HTML shell for every non-API address below `/flows`, and the files that it loads. */
 export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
   const assets = pageAssets();
   const shell = assets === undefined ? undefined : shellOf(assets, escapeHtml(serviceName));
@@ -34,7 +34,7 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
         }),
       );
   };
-  // A client that may see the page is sent to the login here; for any other client this URL looks like any other.
+  // A client that can see the page is sent to the login here; for any other client this URL looks like any other.
   app.get('/', { schema: { hide: true }, config: { limit: 'none' } }, (_request, reply) =>
     reply.redirect('/flows', 302),
   );
@@ -49,7 +49,7 @@ export const pageRoutes: ApiRoutes = (app, { serviceName }) => {
   });
 };
 
-/** Addresses that never belong to the page: unknown ones are answered as the API answers. */
+/** Addresses that never belong to the page: unknown ones get the API's answer. */
 export function isReserved(url: string): boolean {
   return /^\/flows\/(api|assets)(\/|\?|$)/.test(url);
 }
@@ -79,19 +79,19 @@ function encodingFor(accepted: string | undefined): Encoding {
 
 type Theme = 'light' | 'dark' | undefined;
 
-/** Kept in a cookie, so that the page has the chosen colours from its first byte. */
+/** Stored in a cookie, so that the page has the chosen colours from its first byte. */
 function themeOf({ headers }: FastifyRequest): Theme {
   const [, theme] = /(?:^|;\s*)sluice-theme=(light|dark)(?:;|$)/.exec(headers.cookie ?? '') ?? [];
   return theme === 'light' || theme === 'dark' ? theme : undefined;
 }
 
-/** Who has a session, so that the page can offer the way out. */
+/** The name of a session's owner, so that the page can offer the logout. */
 function sessionOf(request: FastifyRequest): string | undefined {
   const { name, session } = actorOf(request);
   return session === undefined ? undefined : encodeURIComponent(name);
 }
 
-/** What buttons are offered for; undefined for all. */
+/** The scopes for which buttons are shown; undefined for all. */
 function scopesFor(request: FastifyRequest): string[] | undefined {
   const actor = provenActorOf(request);
   return actor && scopesOf(actor);
@@ -105,7 +105,7 @@ interface Shown {
   readonly theme: Theme;
   readonly session: string | undefined;
   readonly scopes: string | undefined;
-  /** Set for who sees some flows alone. */
+  /** Set for readers who only see some flows. */
   readonly limited: string | undefined;
 }
 
@@ -149,7 +149,7 @@ function shellOf(
 
 type Encoding = 'br' | 'gzip' | 'identity';
 
-/** One file of the page, read when the process starts; the build packs it, and other encodings are made when first asked for. */
+/** One file of the page, read at the start. The build packs it; other encodings are made at the first request. */
 interface Asset {
   readonly type: string;
   readonly etag: string;
@@ -159,7 +159,7 @@ interface Asset {
 interface PageAssets {
   /** By the path below `/flows/assets/VERSION/`; nothing else is served. */
   readonly files: ReadonlyMap<string, Asset>;
-  /** Changes with any byte of any file, so that a browser may keep each file for ever. */
+  /** Changes with any byte of any file, so that a browser can keep each file for ever. */
   readonly version: string;
   /** The first script, and those that it imports, so that a browser fetches them all at once. */
   readonly scripts: readonly string[];
@@ -176,7 +176,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const require = createRequire(import.meta.url);
 const PAGE_FOLDER = join(dirname(require.resolve('#package.json')), 'dist/page');
 
-/** The built page, read once in a process; undefined where it was not built. */
+/** The built page, read once per process; undefined if it was not built. */
 function pageAssets(): PageAssets | undefined {
   read ??= { assets: readPageAssets() };
   return read.assets;

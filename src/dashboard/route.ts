@@ -6,29 +6,29 @@ import { type CommandBody, documentedBody } from './input.ts';
 import type { Tag } from './openapi.ts';
 import type { FlowLimit } from './sight.ts';
 
-/** What one guarded operation takes and answers; what holds for all of them is added by `route`. */
+/** Input and answer of one guarded operation; `route` adds everything that all of them share. */
 interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly description?: string;
   readonly params?: z.ZodType;
-  /** Without one any query is refused; `any` leaves the query unread. */
+  /** If absent, any query is refused; `any` leaves the query unread. */
   readonly query?: z.ZodType | 'any';
   readonly headers?: z.ZodType;
   readonly body?: z.ZodType;
-  /** What the body of a command says, if it may say more than why it is given; and an example of it. */
+  /** The body of a command with more fields than the reason, and an example of it. */
   readonly command?: readonly [body: CommandBody, example: JsonObject];
   /** The body of a 200. */
   readonly answer: z.ZodType | TextAnswer;
   /** Statuses of refusals that only some operations have. */
   readonly refusals?: readonly (404 | 409 | 415)[];
-  /** Refusals that have a shape of their own. */
+  /** Refusals with their own shape. */
   readonly refusalShapes?: Readonly<Partial<Record<Refusal, z.ZodType>>>;
   readonly access?: RouteAccess;
   readonly limit: FlowLimit;
 }
 
-/** A 200 that is text of a type of its own. */
+/** A 200 with text of this content type. */
 interface TextAnswer {
   readonly description: 'OK';
   readonly content: { readonly [contentType: string]: { readonly schema: z.ZodString } };
@@ -61,8 +61,8 @@ interface RouteOptions<O extends Operation> {
 }
 
 /**
- * Options of a guarded Fastify route. Any such route may answer that the input is wrong, that credentials are missing, that
- * the request is not allowed from there, and that the store is away; one that takes a body may find it too large.
+ * Options of a guarded Fastify route. Any such route can answer that the input is wrong, that credentials are missing,
+ * that the request is not allowed from there, and that the store is away; one with a body can find it too large.
  */
 export function route<const O extends Operation>(tag: Tag, operation: O): RouteOptions<O> {
   const { query = NO_QUERY, answer, refusals = [], refusalShapes, access = {}, limit, command, ...given } = operation;
@@ -78,6 +78,7 @@ export function route<const O extends Operation>(tag: Tag, operation: O): RouteO
       200: answer,
     },
   };
-  // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from here.
+  // The compiler cannot follow the optional parts of a type parameter; Fastify reads the types of the handler from
+  // here.
   return { schema, config: { access, limit, command: command?.[0] } } as unknown as RouteOptions<O>;
 }

@@ -8,28 +8,28 @@ import { isoTime } from './answer.ts';
 import type { DashboardServices } from './services.ts';
 import { patternsFor } from './sight.ts';
 
-/** A plan of so many has a token of 213 kB, which fits in a body. */
+/** A plan of this size has a token of 213 kB, which fits in a body. */
 export const MAX_PLANNED = 10_000;
 
-/** What a token of a plan may be: that of the largest, and no larger. */
+/** The form of a plan's token, limited to the size of the largest. */
 export const planToken = z
   .string()
   .max(400_000)
   .optional()
   .describe('The token of the plan to carry out; cannot be combined with a filter.');
 
-/** What is to be done to what, as its client carries it from the plan to carrying it out. */
+/** A planned operation and its targets, which the client carries from the plan to the execution. */
 interface Plan {
-  /** Names the plan: carried out a second time, it does to nothing what it did before. */
+  /** Identifies the plan: a second execution repeats nothing that the first one did. */
   readonly planId: string;
-  /** When it was planned, milliseconds. */
+  /** Time of planning, in milliseconds. */
   readonly at: number;
-  /** As it was asked for; kept in the activity. */
+  /** The filter as requested, for the activity. */
   readonly filter: Readonly<Record<string, string>>;
   readonly ids: readonly string[];
 }
 
-/** A request of somebody who asks for a plan, or has one carried out. */
+/** A request for a plan, or for its execution. */
 interface Asked {
   readonly request: FastifyRequest;
   /** The id of the operation. */
@@ -37,16 +37,16 @@ interface Asked {
 }
 
 export interface SealedPlans {
-  /** All of the plan, so that any replica can carry it out, whatever matches the filter by then. */
+  /** Contains the whole plan, so that any replica can execute it, whatever matches the filter by then. */
   seal(
     plan: { readonly filter: object; readonly ids: readonly string[]; readonly at: number },
     asked: Asked,
   ): Promise<string>;
-  /** Throws 400 unless this very operation gave it, to who sends it now, in the last day. `given` is the rest of the body. */
+  /** Throws 400 unless this operation issued it to this sender in the last day. `given` is the rest of the body. */
   open(token: string | undefined, given: Readonly<Record<string, unknown>>, asked: Asked): Promise<Plan>;
 }
 
-/** Runs that were started again, by whose keys a second time is known, are kept for a day at least. */
+/** Repeated runs, whose keys make a second execution harmless, are kept for at least a day. */
 const MAX_AGE_MS = DAY_MS;
 
 const ID_BYTES = 16;
@@ -57,8 +57,8 @@ const headSchema = z.strictObject({
 });
 
 /**
- * Plans under a code that only a process on this database can make, and that is bound to the operation and to the
- * credential that was proven, with the flows that it is limited to. The key is in the database, so that a plan is good at every replica and after a restart.
+ * Plans with a code that only a process on this database can make, bound to the operation and to the proven credential
+ * with its limit of flows. The key is in the database, so a plan is valid at every replica and after a restart.
  */
 export function createSealedPlans({
   store,
@@ -110,7 +110,7 @@ export function createSealedPlans({
   };
 }
 
-/** As it was asked for: times are the only numbers, search keys the only objects. */
+/** As requested: times are the only numbers, search keys the only objects. */
 function textOf(value: unknown): string {
   if (typeof value === 'number') return isoTime(value);
   if (typeof value !== 'object' || value === null) return String(value);

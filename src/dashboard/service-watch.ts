@@ -8,26 +8,26 @@ import type { Sight } from './sight.ts';
 
 type AttentionItem = Awaited<ReturnType<typeof listAttentionSince>>[number];
 
-/** Looks at the service again and again, while somebody reads, and tells what it finds. */
+/** Checks the service again and again while there are readers, and sends them the results. */
 export interface ServiceWatch {
   start(): void;
   stop(): void;
-  /** What was told last of the service; undefined before the first look. */
+  /** The last event about the service; undefined before the first look. */
   readonly state: LiveEvent | undefined;
-  /** What was told last of attention, as it is told to who sees some flows alone. */
+  /** The last event about attention, in the form for readers limited to some flows. */
   attentionTo(sight: Sight): LiveEvent['data'];
 }
 
-/** With the time that the store gets to answer less than 4 s: a page says within 5 s that the store is away. */
+/** Together with the store's time limit, less than 4 s: a page shows within 5 s that the store is away. */
 const LOOK_EVERY_MS = 1500;
 
-/** Attention is several questions to the store; none of its rules needs to be told sooner. */
+/** Attention needs several queries; none of its rules needs to be reported sooner. */
 const ATTENTION_EVERY_MS = 5000;
 
-/** So long after the last 503 the page still says so: publishers send again within about as much. */
+/** How long the page reports the last 503: publishers send again within about this time. */
 const TOLD_FOR_MS = MINUTE_MS;
 
-/** Tells `service.state` at each look, changed or not: who hears none for a while knows that the process hangs. */
+/** Sends `service.state` at each look, even unchanged: readers without one for a while know that the process hangs. */
 export function createServiceWatch(services: DashboardServices, tell: (event: LiveEvent) => void): ServiceWatch {
   const refusals = createRefusals(services);
   let timer: NodeJS.Timeout | undefined;
@@ -39,14 +39,14 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
   async function look(): Promise<void> {
     const [unready, refused] = await Promise.all([readinessSoon(services), refusals()]);
     const { reason = null, message = null } = unready ?? {};
-    // The last reader may have gone meanwhile.
+    // The last reader may have left meanwhile.
     if (timer === undefined) return;
     const data = { ready: unready === undefined, reason, message, refused };
     state = { type: 'service.state', runId: null, flowId: null, data };
     tell(state);
   }
 
-  /** What it counts changes with time alone, so it is told each time. Who reads it asks again, or later if that fails. */
+  /** Its counts change with time alone, so it is sent each time. Readers ask again, or later if that fails. */
   function lookAtAttention(): void {
     const at = services.clock.monotonic();
     if (isAsking || at - attentionAt < ATTENTION_EVERY_MS) return;
@@ -95,8 +95,8 @@ function countsOf(items: readonly AttentionItem[]): LiveEvent['data'] {
 }
 
 /**
- * Counts the deliveries that got 503 from this process, as its metrics do, because those that cannot be stored have no
- * record. Null where there was none for a minute; the count begins again then.
+ * Counts the deliveries that got 503 from this process, from its metrics, because deliveries that cannot be stored have
+ * no record. Null if there was none for a minute; then the count starts over.
  */
 function createRefusals({ metrics, clock }: Pick<DashboardServices, 'metrics' | 'clock'>) {
   let known: ReadonlyMap<string, number> = new Map();
@@ -106,7 +106,7 @@ function createRefusals({ metrics, clock }: Pick<DashboardServices, 'metrics' | 
     const now = clock.now();
     const counted = await countRefused(metrics);
     if (spell !== undefined && now - spell.last > TOLD_FOR_MS) spell = undefined;
-    // Nobody may have read for days: what came then is no news.
+    // There may have been no reader for days: older refusals are not news.
     const isNews = now - lookedAt <= TOLD_FOR_MS;
     lookedAt = now;
     for (const [reason, count] of isNews ? counted : []) {

@@ -39,7 +39,7 @@ import type { Finding, Situation } from './attention/finding.ts';
 import type { OpenApiDocument } from './openapi.ts';
 import type { Logins } from './session.ts';
 
-/** What the dashboard needs of the rest of the process. */
+/** The parts of the process that the dashboard needs. */
 export interface DashboardServices {
   /** All parts of the service, in the order of their routes in the API's document. */
   readonly parts: readonly ServicePart[];
@@ -54,41 +54,41 @@ export interface DashboardServices {
   /** The publishers' key sets. */
   readonly keySets: Pick<KeySets, 'listNew'>;
   readonly live: LiveEvents;
-  /** What receives deliveries. */
+  /** Receives deliveries. */
   readonly receiver: ReceiverServices & DeliveryReading;
-  /** Opens an empty store in memory, which lets others have the event loop. */
+  /** Opens an empty store in memory, which yields to other work on the event loop. */
   readonly openSimulationStore: () => Promise<Store>;
   readonly extensions: PreparedExtensions;
   readonly metrics: Metrics;
-  /** Undefined where this process has the store for itself. */
+  /** Undefined if this process is the store's sole owner. */
   readonly heartbeat: Pick<Heartbeat, 'state' | 'isFit'> | undefined;
-  /** The settings as they are now: some are read again while the service runs. */
+  /** The current settings: some are read again while the service runs. */
   readonly inForce: () => Settings;
-  /** What people call this service. */
+  /** The service's name for people. */
   readonly serviceName: string;
   readonly clock: ServiceClock;
   readonly newId: () => string;
   readonly logger: Logger;
-  /** Whether the delivery log is in the database, and how many days both it and the runs, or the runs, are kept. */
+  /** Whether the delivery log is in the database, and how many days deliveries and runs are both kept, or only runs. */
   readonly kept: { readonly hasLog: boolean; readonly days: number; readonly runDays: number };
-  /** Tells clients that log in apart; must not trust anything that a client can write. */
+  /** Distinguishes clients that log in; must not trust anything that a client can write. */
   readonly senderAddress: ClientAddressReader;
-  /** Resolves after so many milliseconds; slows failed logins down. */
+  /** Resolves after this many milliseconds; slows failed logins down. */
   readonly wait: (ms: number) => Promise<void>;
   /** A stop has begun: the process is not ready, though it may go on accepting for a while. */
   readonly isLeaving: () => boolean;
-  /** It listens, and takes up what the last process left. */
+  /** It listens, and continues the work of the last process. */
   readonly isStarting: () => boolean;
-  /** The process takes no new work. */
+  /** The process accepts no new work. */
   readonly isStopping: () => boolean;
   readonly access: DashboardAccess;
-  /** The credentials and sessions in force; undefined where there are none. */
+  /** The credentials and sessions in force; undefined without credentials. */
   readonly logins: Logins | undefined;
-  /** What the process listens on; with port 0 the port in use is read from the socket. */
+  /** The listener's address; with port 0 the actual port is read from the socket. */
   readonly listener: { readonly host: string; readonly port: number };
-  /** Absolute base URL that publishers call, without a slash at its end. */
+  /** Absolute base URL that publishers call, without a trailing slash. */
   readonly publicUrl: string | undefined;
-  /** The table in force; a deploy puts a new one in its place. */
+  /** The current table; a deploy replaces it. */
   readonly triggers: () => TriggerTable;
   readonly answers: Pick<FlowAnswers, 'unfit'>;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
@@ -109,31 +109,31 @@ export type DashboardApp = FastifyInstance<
 /** Adds the routes of one resource. */
 export type ApiRoutes = (app: DashboardApp, services: DashboardServices) => void;
 
-/** What a part may use of the process while it runs. */
+/** The services that a part can use while the process runs. */
 export interface Host {
   readonly store: Store;
   readonly clock: ServiceClock;
   readonly logger: Logger;
   readonly newId: () => string;
   readonly live: LiveEvents;
-  /** The table in force; a deploy puts a new one in its place. */
+  /** The current table; a deploy replaces it. */
   readonly triggers: () => TriggerTable;
   readonly catalog: Catalog;
   readonly settings: Settings;
   readonly extensions: PreparedExtensions;
   readonly metrics: Metrics;
   readonly refresh: RefreshFlow;
-  /** The settings as they are now; a part replaces those that it read again. */
+  /** The current settings; a part replaces those that it read again. */
   readonly inForce: SettingsInForce;
-  /** These are there once every part has started. */
+  /** Available once every part has started. */
   readonly engine: () => Engine;
   readonly holding: () => Holding;
   readonly dashboard: () => DashboardServices;
-  /** Where people reach the page, without a slash at its end; undefined while that is not known. */
+  /** The page's address for people, without a trailing slash; undefined until it is known. */
   readonly pageUrl: () => string | undefined;
 }
 
-/** A gauge together with what measures it. */
+/** A gauge and its measurement. */
 interface MeasuredGauge {
   readonly name: string;
   readonly help: string;
@@ -146,7 +146,7 @@ type FindAttention<Kind extends AttentionKind> = (
   services: DashboardServices,
 ) => readonly Finding<Kind>[] | Promise<readonly Finding<Kind>[]>;
 
-/** The rules of a part that gives these kinds. One that they never give does not compile. */
+/** The rules of a part that yields these kinds. A kind that they never yield does not compile. */
 export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds & AttentionKind>(
   _kinds: [keyof Kinds] extends [Kind] ? Kinds : never,
   find: FindAttention<Kind>,
@@ -155,62 +155,62 @@ export function rulesFor<Kinds extends AttentionKinds, Kind extends keyof Kinds 
 }
 
 export interface LastArrival extends TriggerName {
-  /** Null where none ever came. */
+  /** Null if none ever arrived. */
   readonly lastAt: number | null;
 }
 
-/** What a part does in the background. */
+/** The background work of a part. */
 export interface RunningPart {
   /** Works every minute while the service runs; of several replicas, one at a time. */
   readonly sweeper?: Sweeper;
-  /** Called when the service listens, before any step runs. Called again where it rejects with `StoreUnavailableError`. */
+  /** Called when the service listens, before any step runs; again if it rejects with `StoreUnavailableError`. */
   readonly prepare?: () => Promise<void>;
   /** Called when the service listens, and after each change of the triggers. */
   readonly onTriggers?: () => void;
-  /** Called once the steps run. Called again where it rejects with `StoreUnavailableError`. */
+  /** Called once the steps run; again if it rejects with `StoreUnavailableError`. */
   readonly begin?: () => Promise<void> | void;
-  /** Another process changed something. Called again where it rejects. */
+  /** Called when another process changed something; again if it rejects. */
   readonly onChange?: (change: FlowChange) => Promise<void>;
-  /** Awaited before those who deployed are answered; never rejects. */
+  /** Awaited before a deploy is answered; never rejects. */
   readonly onDeploys?: (deploys: readonly ToldDeploy[]) => Promise<void>;
   /** Called when the settings were read again. */
   readonly onSettings?: (settings: Settings) => void;
-  /** What becomes of deliveries to flows that start no runs. Of one part alone. */
+  /** Handles deliveries to flows that start no runs. Only one part can provide it. */
   readonly holding?: Holding;
-  /** Called before the service stops to accept; resolves when nothing of the part runs any more. */
+  /** Called before the service stops accepting; resolves when nothing of the part runs any more. */
   readonly stop?: () => Promise<void>;
 }
 
 /**
- * What a feature, or a room of the kernel, adds to the service. `features/service.ts` lists the parts, and the composition
- * root hands that list in: nothing else names them.
+ * The additions of a feature, or a room of the kernel, to the service. `features/service.ts` lists the parts, and the
+ * composition root passes that list on: nothing else names them.
  */
 export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
-  /** Routes that need no login: who may use them is for each to find out. */
+  /** Routes without a login: each must check access itself. */
   readonly openRoutes?: ApiRoutes;
   /** Routes that show the API's own document. */
   readonly documentRoutes?: (document: () => Promise<OpenApiDocument>) => ApiRoutes;
   readonly gauges?: readonly MeasuredGauge[];
-  /** What operators should look at. It reads by itself what the situation has not. */
+  /** Finds what operators should look at. It reads data that the situation lacks itself. */
   readonly attention?: FindAttention<AttentionKind>;
-  /** What it knows of why deliveries are refused for a reason: a sentence for each cause. */
+  /** What it knows about why deliveries are refused for a reason: one sentence per cause. */
   readonly causes?: (refused: RefusedFor, services: DashboardServices) => Promise<readonly string[]>;
-  /** When a delivery last came to triggers, of those that it knows. */
+  /** The last arrivals at triggers that it knows. */
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   readonly start?: (host: Host) => RunningPart;
 }
 
 interface RefusedFor extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {
   readonly reason: Reason;
-  /** When they came, or the newest of them: milliseconds since the Unix epoch. */
+  /** Time of the newest of them: milliseconds since the Unix epoch. */
   readonly at: number;
-  /** Where it is one delivery alone. */
+  /** Set for a single delivery. */
   readonly id?: string;
 }
 
-/** Why deliveries are refused, where a part knows more than the reason. */
+/** Why deliveries are refused, if a part knows more than the reason. */
 export async function causesOf(refused: RefusedFor, services: DashboardServices): Promise<string[]> {
   const found = await Promise.all(services.parts.map(({ causes }) => causes?.(refused, services) ?? []));
   return found.flat();
@@ -220,7 +220,7 @@ export const servicePart = (part: ServicePart): ServicePart => part;
 
 type Schemas = Readonly<Record<string, z.ZodType>>;
 
-/** What a feature says of a webhook where flows are shown. `features/trigger-view.ts` lists the views. */
+/** A feature's additions to a webhook in views of flows. `features/trigger-view.ts` lists the views. */
 export interface TriggerView<Fields extends Schemas> {
   readonly fields: Fields;
   of(trigger: PreparedTrigger): { readonly [Name in keyof Fields]: z.input<Fields[Name]> };
@@ -228,25 +228,25 @@ export interface TriggerView<Fields extends Schemas> {
 
 export const triggerView = <const Fields extends Schemas>(view: TriggerView<Fields>): TriggerView<Fields> => view;
 
-/** Where this process is reached from outside: the operator's setting without its password, else the listener. */
+/** The external address of this process: the operator's setting without its password, or the listener. */
 export function baseUrlOf(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string {
   const { publicUrl } = services;
   return publicUrl === undefined ? listenerUrl(services, portOf(app, services)) : withoutUser(publicUrl);
 }
 
-/** The same; undefined while the system has not chosen the port yet. */
+/** Like `baseUrlOf`; undefined until the system has chosen the port. */
 export function knownBaseUrl(app: Pick<DashboardApp, 'server'>, services: DashboardServices): string | undefined {
   const isKnown = services.publicUrl !== undefined || portOf(app, services) !== 0;
   return isKnown ? baseUrlOf(app, services) : undefined;
 }
 
-/** Port 0 becomes the port of the socket. */
+/** Replaces port 0 by the port of the socket. */
 function portOf(app: Pick<DashboardApp, 'server'>, { listener }: DashboardServices): number {
   const address = app.server.address();
   return typeof address === 'object' && address !== null ? address.port : listener.port;
 }
 
-/** A wildcard address becomes a name that can be called. */
+/** Replaces a wildcard address by a name that can be called. */
 function listenerUrl({ listener }: DashboardServices, port: number): string {
   const host = listener.host === '0.0.0.0' || listener.host === '::' ? 'localhost' : listener.host;
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

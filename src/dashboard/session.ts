@@ -7,27 +7,27 @@ import type { Store } from '../store/store.ts';
 import { type ClientAddressReader, forwardedTo, senderOf } from '../webhooks/read-delivery.ts';
 import { type Actor, type CredentialsInForce, credentialsInForce } from './credentials.ts';
 
-/** Who may use the dashboard now: credentials, and the sessions of browsers that proved one of them. */
+/** Current access to the dashboard: credentials, and the sessions of browsers that proved one. */
 export interface Logins {
   readonly credentials: CredentialsInForce;
   readonly sessions: Sessions;
-  /** Keeps which credentials are in force, so that one that is taken away does not bring its sessions back with it. */
+  /** Stores which credentials are in force, so that a removed one does not bring its sessions back with it. */
   note(): Promise<void>;
 }
 
-/** Logins of browsers: a cookie that a page of ours sets, so that a token need not be typed into a header. */
+/** Logins of browsers: our page sets a cookie, so that people need not type a token into a header. */
 interface Sessions {
-  /** The value of a new session's cookie. */
+  /** The cookie value of a new session. */
   begin(actor: Actor): string;
-  /** Who the session of that cookie belongs to, as long as neither it nor its credential has ended. */
+  /** The owner of the cookie's session, until the session or its credential has ended. */
   find(cookies: string | undefined, name: CookieName): Promise<Actor | undefined>;
   /** Ends it here and at every other process, for good. */
   end(session: NonNullable<Actor['session']>): Promise<void>;
-  /** Whether an actor who was let in may go on. */
+  /** Whether an admitted actor can continue. */
   holds(actor: Actor): Promise<boolean>;
   /**
-   * Calls `leave` as soon as the actor's session is ended here, or its credential is taken away. Yields the function that
-   * stops that. What other processes end is only seen by `holds`.
+   * Calls `leave` as soon as the actor's session is ended here, or its credential is removed. Yields the function that
+   * stops that. Only `holds` notices what other processes end.
    */
   whenOver(actor: Actor, leave: () => void): () => void;
 }
@@ -35,10 +35,10 @@ interface Sessions {
 export const LIFETIME_SECONDS = 12 * 3600;
 const LIFETIME_MS = LIFETIME_SECONDS * 1000;
 
-/** By more than this the ledger's time of a process is never behind that of another. */
+/** A process' ledger time is never behind another's by more than this. */
 const LEDGER_MARGIN_MS = MINUTE_MS;
 
-/** Under this prefix a browser keeps only what this very host set over TLS: no neighbour can put a session under it. */
+/** Browsers only accept this prefix from this very host over TLS: no neighbouring host can set a session with it. */
 type CookieName = 'sluice-session' | '__Host-sluice-session';
 
 interface Reached {
@@ -46,7 +46,7 @@ interface Reached {
   readonly senderAddress: ClientAddressReader;
 }
 
-/** The name of the cookie: whether browsers reach us over TLS is told by the operator, or by a proxy of the operator's. */
+/** The cookie's name: the operator, or the operator's proxy, tells whether browsers reach us over TLS. */
 export function cookieNameFor(request: Pick<IncomingMessage, 'socket' | 'headers'>, reached: Reached): CookieName {
   const { publicUrl, senderAddress } = reached;
   const isTrusted = senderAddress.isTrustedPeer(request.socket.remoteAddress ?? '');
@@ -65,7 +65,7 @@ export function createLogins(
 ): Logins {
   const credentials = credentialsInForce(given);
   const { store, clock } = services;
-  // One after the other: what is taken away and comes back at once was away.
+  // One after the other: a credential that is removed and comes back at once counts as removed.
   const notes = serially();
   return {
     credentials,
@@ -78,22 +78,22 @@ export function createLogins(
 }
 
 /**
- * A cookie says which credential began the session, which session it is and until when, under a code that is keyed with
- * the credential. So a session needs no row: it survives a restart, is valid at every process with the same credentials, and
- * ends when the credential is taken away, for good: the store knows since when each is there, and the few sessions that were
- * ended before their time.
+ * A cookie names the credential that began the session, the session and its end, with a code that is keyed with the
+ * credential. So a session needs no row: it survives a restart, is valid at every process with the same credentials,
+ * and ends for good when the credential is removed: the store knows since when each credential exists, and the few
+ * sessions that were ended early.
  *
- * It has two ends: by the time of the day, which goes on while the service is down, and by the ledger's, which no clock can
- * set. What is ended before its time is remembered by the latter, so that a clock that was set brings none of it back.
+ * It has two ends: one by the time of day, which passes while the service is down, and one by the ledger, which no
+ * clock can set. Early ends are remembered by the latter, so that setting a clock brings none of the sessions back.
  */
 function createSessions(
   credentials: CredentialsInForce,
   { store, clock }: Parameters<typeof createLogins>[1],
 ): Sessions {
-  /** Who watches, with what let them in. */
+  /** The watching actors, each with the state that admitted it. */
   const watchers = new Set<{ actor: Actor; standing: unknown; leave: () => void }>();
   const holderOf = ({ credential }: Actor) => (credential === undefined ? undefined : credentials.holder(credential));
-  /** What lets somebody in: another value once it changes, undefined once it is gone. */
+  /** The state that admits an actor: another value once it changes, undefined once it is gone. */
   const standingOf = (actor: Actor): unknown => {
     if (actor.person === undefined) return holderOf(actor);
     const grants = credentials.person(actor.person)?.grants ?? [];
@@ -133,7 +133,7 @@ function createSessions(
       return actor === undefined || (await isEnded(actor)) ? undefined : actor;
     },
     async end({ id, ledgerEnd }) {
-      // First here, so that nothing goes on for as long as the store takes.
+      // First here, so that nothing continues while the store works.
       for (const { actor, leave } of [...watchers]) if (actor.session?.id === id) leave();
       await store.endSession({ id, lastsUntil: ledgerEnd, now: clock.ledger() - LEDGER_MARGIN_MS });
     },

@@ -8,31 +8,31 @@ import { unknownId, unknownSchedule } from './answer.ts';
 import type { DashboardServices } from './services.ts';
 
 /*
- * A token or a group may be limited to flows. Each route says by a word how it keeps who is limited from the others, and
- * one that says nothing is refused to them: so none can be forgotten.
+ * A token or a group can be limited to flows. Each route declares in one word how it hides other flows, and a route
+ * without this declaration is refused to limited parties: so none can be forgotten.
  */
 
-/** What a path names; who may not see its flow is told that there is no such thing. */
+/** The subject of a path; a party that must not see its flow gets the answer for an unknown one. */
 type Subject = 'flow' | 'run' | 'delivery' | 'schedule' | 'webhook';
 
 /**
- * - `none`: it tells of no flow, or of flows without their names and contents
- * - `filtered`: its handler leaves out what is not in `sightOf(request)`
+ * - `none`: it names no flow, or flows without their names and contents
+ * - `filtered`: its handler leaves out everything outside of `sightOf(request)`
  * - `refused`: it is about the whole service
  */
 export type FlowLimit = Subject | HideFrom | 'none' | 'filtered' | 'refused';
 
-/** What a path of a feature's own names: the answer about what somebody may not see, that of a name that was never used. */
+/** For the path of a feature: the answer about a hidden subject, which is that of a name that was never used. */
 export type HideFrom = (params: Params, sight: Sight, services: GuardServices) => Promise<HttpError | undefined>;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `refused` if it does not say. */
+    /** Defaults to `refused`. */
     readonly limit?: FlowLimit;
   }
 }
 
-/** The deployed flows that somebody may see, as they are now: a deploy may give one another name. */
+/** The deployed flows that a party can see now: a deploy can rename one. */
 export interface Sight {
   flowIds(): readonly string[];
   has(flowId: string | null): boolean;
@@ -40,12 +40,12 @@ export interface Sight {
 
 type SightServices = Pick<DashboardServices, 'catalog'>;
 
-/** What the sender of a request may see, by the scope that the request needs; undefined for all. */
+/** What the sender of a request can see, by the scope that the request needs; undefined for all. */
 export function sightOf(request: FastifyRequest, { catalog }: SightServices): Sight | undefined {
   const patterns = patternsFor(request);
   if (patterns === undefined) return undefined;
   const isNamed = matcherOf(patterns);
-  // What the flow of the alerts says is about all flows.
+  // The alerts' flow has messages about all flows.
   const isSeen = ({ record }: Pick<DeployedFlow, 'record'>) => record.id !== ALERT_FLOW_ID && isNamed(record);
   return {
     flowIds: () =>
@@ -60,7 +60,7 @@ export function sightOf(request: FastifyRequest, { catalog }: SightServices): Si
   };
 }
 
-/** Whether somebody with such a sight may see a flow. */
+/** Whether a party with this sight can see a flow. */
 export const sees = (sight: Sight | undefined, flowId: string | null): boolean =>
   sight === undefined || sight.has(flowId);
 
@@ -73,16 +73,16 @@ export function narrowedTo(sight: Sight | undefined): { readonly flowIds?: reado
   return sight === undefined ? {} : { flowIds: sight.flowIds() };
 }
 
-/** The same for the sender of a request. */
+/** `narrowedTo` for the sender of a request. */
 export const limitOf = (request: FastifyRequest, services: SightServices) => narrowedTo(sightOf(request, services));
 
-/** The patterns of flows that limit the sender under a scope, by default the one that the request needs; undefined without a limit. */
+/** The flow patterns that limit the sender under a scope, by default the request's; undefined without a limit. */
 export function patternsFor(request: FastifyRequest, scope?: Scope): readonly string[] | undefined {
   const grants = grantsFor(request, scope);
   return grants.some(({ flows }) => flows === undefined) ? undefined : grants.flatMap(({ flows = [] }) => flows);
 }
 
-/** A pattern that is a GUID names a flow by its id, and any other one flows by their names; only `*` stands for anything. */
+/** A GUID matches a flow id; other patterns match flow names, and in them only `*` matches anything. */
 export function matcherOf(
   patterns: readonly string[],
 ): (flow: { readonly id: string; readonly name: string }) => boolean {
@@ -91,7 +91,7 @@ export function matcherOf(
   return ({ id, name }) => ids.has(id) || names.some((parts) => hasInOrder(name, parts));
 }
 
-/** Whether a name consists of the parts, with anything between them. In linear time, whatever the pattern is. */
+/** Whether a name consists of the parts, with anything between them. Takes linear time for any pattern. */
 function hasInOrder(name: string, [first = '', ...others]: readonly string[]): boolean {
   const last = others.pop();
   if (last === undefined) return name === first;
@@ -117,7 +117,7 @@ export async function refuseServiceWide(request: FastifyRequest): Promise<void> 
 
 type GuardServices = Pick<DashboardServices, 'catalog' | 'store' | 'triggers'>;
 
-/** Makes a `preHandler` hook: whoever may not see a flow is told that nothing of it is there. */
+/** Makes a `preHandler` hook: a party that must not see a flow gets the answers for an unknown one. */
 export function hideOthers(services: GuardServices & Pick<DashboardServices, 'receiver'>) {
   const { confirm } = services.receiver;
   return async (request: FastifyRequest): Promise<void> => {
@@ -133,7 +133,8 @@ export function hideOthers(services: GuardServices & Pick<DashboardServices, 're
       return sight.has(flowId);
     };
     let hidden = await hide(params, { ...sight, has }, services);
-    // Another replica may have deployed or renamed the flow, and another request may have taken that up since the first look.
+    // Another replica may have deployed or renamed the flow, and another request may have applied that since the first
+    // look.
     if (confirm !== undefined && asked.size > 0) {
       await Promise.all([...asked].map((name) => confirm(name)));
       hidden = await hide(params, sight, services);
@@ -144,7 +145,7 @@ export function hideOthers(services: GuardServices & Pick<DashboardServices, 're
 
 type Params = Readonly<Record<string, string>>;
 
-/** The answer about what somebody may not see: that of an id that was never used. */
+/** The answer about hidden subjects: that of an id that was never used. */
 const HIDDEN: Readonly<Record<Subject, HideFrom>> = {
   async flow({ id = '' }, sight) {
     return sight.has(id) ? undefined : unknownId('flow', id);
@@ -162,7 +163,7 @@ const HIDDEN: Readonly<Record<Subject, HideFrom>> = {
   async schedule({ jobId = '' }, sight) {
     return sight.has(flowOfJob(jobId)) ? undefined : unknownSchedule(jobId);
   },
-  // All that get what is sent there.
+  // All triggers that receive deliveries to this address.
   async webhook({ idOrSlug = '' }, sight, { triggers }) {
     const found = triggers().findAll(idOrSlug);
     const isSeen = found.length > 0 && found.every(({ trigger }) => sight.has(trigger.flowId));
@@ -170,7 +171,7 @@ const HIDDEN: Readonly<Record<Subject, HideFrom>> = {
   },
 };
 
-/** Whether an id is that of a flow that somebody may see, or of a run, a delivery or a schedule of one. */
+/** Whether an id belongs to a flow that a party can see, or to a run, a delivery or a schedule of one. */
 export async function canSee(id: string, sight: Sight, services: GuardServices): Promise<boolean> {
   const given: Params = { id, deliveryId: id, jobId: id };
   for (const subject of ['flow', 'schedule', 'run', 'delivery'] as const) {
@@ -179,7 +180,7 @@ export async function canSee(id: string, sight: Sight, services: GuardServices):
   return false;
 }
 
-/** A delivery to a slug that several flows share is of each of them. */
+/** A delivery to a shared slug belongs to each of its flows. */
 export const flowsOfDelivery = ({ flowId, shares = [] }: Delivered): readonly (string | null)[] => [
   flowId,
   ...shares.map((share) => share.flowId),

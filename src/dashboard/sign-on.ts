@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { SignOnHeaders } from '../config/credentials.ts';
 import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
 
-/** Somebody whom a proxy of the operator's signed in. */
+/** A person whom the operator's proxy signed in. */
 export interface Person {
   readonly name: string;
   readonly groups: readonly string[];
@@ -12,8 +12,8 @@ export interface Person {
 const PERSON = 'person';
 
 /**
- * Takes the two headers out of every request before anything else reads it, and keeps what they say where a trusted proxy
- * sent it. So nobody else can write them, and neither a delivery, a run nor a dry run has the name of a person in it.
+ * Removes the two headers from every request before anything else reads it, and stores their values if a trusted proxy
+ * sent it. So nobody else can set them, and no delivery, run or dry run contains the name of a person.
  */
 export function takeSignOnHeaders(
   app: FastifyInstance,
@@ -32,7 +32,7 @@ export function takeSignOnHeaders(
   });
 }
 
-/** Who a trusted proxy says has sent a request: undefined if nobody signed in, or if the headers contradict each other. */
+/** The person whom a trusted proxy named; undefined if nobody signed in, or if the headers contradict each other. */
 export function personWhoSent(request: FastifyRequest): Person | undefined {
   return request.getDecorator<Person | undefined>(PERSON);
 }
@@ -45,7 +45,7 @@ interface Said {
 function readAndDrop(raw: IncomingMessage, { user, groups }: SignOnHeaders): Said | undefined {
   const said = { users: [] as string[], groups: [] as string[] };
   const { rawHeaders, headers } = raw;
-  // From the end, because lines are taken out.
+  // From the end, because lines are removed.
   for (let at = rawHeaders.length - 2; at >= 0; at -= 2) {
     const name = String(rawHeaders[at]).toLowerCase();
     if (name !== user && name !== groups) continue;
@@ -61,11 +61,11 @@ function readAndDrop(raw: IncomingMessage, { user, groups }: SignOnHeaders): Sai
 const MAX_NAME_CHARACTERS = 128;
 const MAX_GROUPS = 1000;
 
-/** What is not seen, or turns the text, so that two names look alike; Persian and Indic names are written with joiners. */
+/** Characters that are invisible or turn text make names look alike; but Persian and Indic names contain joiners. */
 const UNSEEN =
   /\p{Cc}|(?![\u200c\u200d])\p{Default_Ignorable_Code_Point}|(?<!\P{ASCII})[\u200c\u200d]|[\u200c\u200d]$/u;
 
-/** A header that comes twice was written by two parties, one of which is not the proxy: nobody is signed in. */
+/** A repeated header was written by two parties, one of which is not the proxy: nobody is signed in. */
 function personOf({ users, groups }: Said, headers: SignOnHeaders): Person | undefined {
   const [name = '', ...otherNames] = users.map(textOf);
   const [list = '', ...otherLists] = groups.map(textOf);
@@ -77,7 +77,7 @@ function personOf({ users, groups }: Said, headers: SignOnHeaders): Person | und
   return { name, groups: [...new Set(named.filter((group) => group !== ''))].slice(0, MAX_GROUPS) };
 }
 
-/** Node reads a header as Latin-1; proxies write names as UTF-8. */
+/** Node decodes headers as Latin-1; proxies write names as UTF-8. */
 function textOf(value: string): string {
   const bytes = Buffer.from(value, 'latin1');
   try {

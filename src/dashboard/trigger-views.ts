@@ -13,7 +13,7 @@ type Viewed<Views> = {
 
 const views: readonly TriggerView<Readonly<Record<string, z.ZodType>>>[] = triggerViews;
 
-/** Fields that features add to a webhook where flows are shown. */
+/** Fields that features add to a webhook in views of flows. */
 export const viewedFields: Merged<FieldsOf<typeof triggerViews>> & object = Object.assign(
   {},
   ...views.map(({ fields }) => fields),

@@ -26,7 +26,7 @@ import { type Sight, sightOf } from '../sight.ts';
 
 export const attentionSchema = z
   .object({
-    // A kind of the kernel that no rule gives does not compile. `rulesFor` sees to those of features.
+    // A kernel kind that no rule yields does not compile. `rulesFor` checks those of features.
     kind: z.enum(ATTENTION_KINDS satisfies readonly Given[]),
     severity: z.enum(SEVERITIES),
     message: field.content(z.string()),
@@ -36,7 +36,7 @@ export const attentionSchema = z
   })
   .meta({ id: 'Attention' });
 
-/** What an operator should look at now. */
+/** Lists what an operator should look at now. */
 const attentionRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/flows/api/attention',
@@ -50,10 +50,10 @@ const attentionRoutes: ApiRoutes = (app, services) => {
   );
 };
 
-/** The last list of each service, and when it was asked for. */
+/** The last list of each service, and when it was requested. */
 const lastLists = new WeakMap<DashboardServices, { readonly at: number; readonly items: Promise<AttentionItem[]> }>();
 
-/** The same for those who tell people of it, and for who sees some flows alone. */
+/** The list for features that report it, and for readers limited to some flows. */
 export function listAttention(services: DashboardServices, sight?: Sight): Promise<AttentionItem[]> {
   if (sight !== undefined) return readAttentionIn(sight, services);
   const items = readAttention(services);
@@ -61,7 +61,7 @@ export function listAttention(services: DashboardServices, sight?: Sight): Promi
   return items;
 }
 
-/** The same as it was at most so many milliseconds ago, whoever asked then. */
+/** The list, at most this many milliseconds old, whoever requested it. */
 export function listAttentionSince(services: DashboardServices, ms: number): Promise<AttentionItem[]> {
   const last = lastLists.get(services);
   return last === undefined || services.clock.monotonic() - last.at >= ms ? listAttention(services) : last.items;
@@ -71,7 +71,7 @@ async function readAttention(services: DashboardServices): Promise<AttentionItem
   return [...(await notStored(services)).map(itemOf), ...(await askStore(services))];
 }
 
-/** Whether an item is about a flow that somebody may see, or about the database without which nothing is seen. */
+/** Whether an item is about a flow that a reader can see, or about the database, without which all see nothing. */
 export const isInSight = (
   { kind, flowId, callerId }: Pick<AttentionItem, 'kind' | 'flowId' | 'callerId'>,
   sight: Sight,
@@ -84,7 +84,7 @@ async function readAttentionIn(sight: Sight, services: DashboardServices): Promi
 
 const ASK_WHO_SEES_ALL = 'whoever sees all flows is told why';
 
-/** What else names flows than an item's own: those that start another one, and those that something is shared with. */
+/** Removes other flows that items name: flows that start another one, and flows that share something. */
 function narrowed(situation: Situation, sight: Sight): Situation {
   return {
     ...situation,
@@ -94,7 +94,7 @@ function narrowed(situation: Situation, sight: Sight): Situation {
   };
 }
 
-/** The flow that a link leads to or filters by; the id of a run is none. */
+/** Finds the flow that a link leads to or filters by; does not match the id of a run. */
 const FLOW_OF_LINK = /(?:\/flows\/flows\/|flowId=)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
 function itemOf(found: Finding): AttentionItem {
@@ -151,14 +151,14 @@ async function readSituation(services: DashboardServices): Promise<Situation> {
   };
 }
 
-/** Runs that are looked at for their flows. */
+/** How many runs are examined for their flows. */
 const SECRET_WAITS = 200;
 
 async function listSecretWaits({
   store,
   clock,
 }: Pick<DashboardServices, 'store' | 'clock'>): Promise<Situation['lacking']> {
-  // One that is due again is about to look.
+  // A step that is due again is about to look.
   const dueBefore = clock.now() - HOUR_MS;
   const { items } = await store.listRuns({ skip: 0, take: SECRET_WAITS, waiting: { kind: 'secret', dueBefore } });
   const firsts = new Map(items.map(({ id, flowId }) => [flowId, id]));
@@ -184,11 +184,11 @@ type Given =
   | ReturnType<typeof storeAway>['kind']
   | Exclude<AttentionKind, KernelAttentionKind>;
 
-/** What findings of one kind about one trigger have in common. */
+/** Equal for findings of one kind about one trigger. */
 const nameOf = (kind: AttentionKind, { flowId, triggerKey }: Pick<AttentionItem, 'flowId' | 'triggerKey'>) =>
   JSON.stringify([kind, flowId, triggerKey]);
 
-/** The most severe first. */
+/** Most severe first. */
 export async function attentionTo(situation: Situation, services: DashboardServices): Promise<AttentionItem[]> {
   const own = RULES.flatMap((rule): readonly Finding[] => rule(situation));
   const ofParts = await Promise.all(services.parts.map(({ attention: find }) => find?.(situation, services) ?? []));

@@ -13,16 +13,16 @@ import { createServiceWatch, type ServiceWatch } from '../service-watch.ts';
 import { type ApiRoutes, servicePart } from '../services.ts';
 import { canSee, type Sight, sightOf } from '../sight.ts';
 
-/** The readers of the event stream, and what they may take of the process together. */
+/** The readers of the event stream, with limits for the resources that they use together. */
 interface EventStreams {
   /**
-   * Throws where as many read as may; before anything of the answer is sent. Credentials share the room: the newest stream of
-   * the one that has most gives way to another's.
+   * Throws, before anything of the answer is sent, if the readers are at the limit. Credentials share the room: the
+   * newest stream of the credential with most streams makes room for another one's.
    */
   requireRoom(actor: string): void;
-  /** Sends a reader what it wants from now on, until its stream closes or `leave` is called. */
+  /** Sends a reader the events that it wants, until its stream closes or `leave` is called. */
   add(reader: NewReader): Reader;
-  /** Sends an event to those who want it. */
+  /** Sends an event to all readers that want it. */
   tell(event: LiveEvent): void;
   /** Ends every stream. */
   end(): void;
@@ -30,9 +30,9 @@ interface EventStreams {
 
 interface NewReader {
   readonly stream: Writable;
-  /** Who reads, for the log. */
+  /** The reader's name, for the log. */
   readonly actor: string;
-  /** What the reader is told of an event; undefined for nothing. */
+  /** The form of an event for this reader; undefined for nothing. */
   readonly told: (event: LiveEvent) => SentEvent | undefined;
 }
 
@@ -41,7 +41,7 @@ interface Reader {
   leave(): void;
 }
 
-/** What waits for readers counts in bytes; the sockets themselves hold some 64 KiB each besides. */
+/** Limits for waiting events, in bytes; the sockets hold some 64 KiB each in addition. */
 export const STREAM_LIMITS = {
   readers: 200,
   readersOfOne: 50,
@@ -55,24 +55,24 @@ interface StreamServices {
   readonly metrics: Pick<Metrics, 'eventReaders' | 'eventReadersRefused'>;
   readonly logger: Logger;
   readonly limits?: typeof STREAM_LIMITS;
-  /** There is a first reader, or none any more. */
+  /** Called for the first reader, and when the last one leaves. */
   readonly onRead?: (isRead: boolean) => void;
 }
 
 interface OpenReader extends NewReader {
-  /** What waits until the stream has drained. */
+  /** Bytes that wait until the stream has drained. */
   waiting: Buffer[];
   bytes: number;
 }
 
-/** What a reader that falls behind is told. It may connect again, and then read what it missed in the lists. */
+/** Sent to a reader that falls behind. It can connect again, and then read what it missed in the lists. */
 const TOO_SLOW = 'event: stream.ended\ndata: {"reason":"too_slow"}\n\n';
 
 const TOO_MANY = 'event: stream.ended\ndata: {"reason":"too_many"}\n\n';
 
 /**
- * Hands events to those who read them as Server-Sent Events. What a reader does not take waits here, up to a bound for
- * each and one for all; who is furthest behind when a bound is reached has its stream ended.
+ * Sends events to readers as Server-Sent Events. Unread events wait here, within one limit per reader and one for all;
+ * when a limit is reached, the stream of the slowest reader is ended.
  */
 export function createEventStreams({
   live,
@@ -97,7 +97,7 @@ export function createEventStreams({
   const leave = (reader: OpenReader, last?: string) => {
     forget(reader);
     reader.stream.end(last);
-    // Who does not read does not see the end either.
+    // A reader that does not read does not see the end either.
     const timer = setTimeout(() => reader.stream.destroy(), limits.leaveMs).unref();
     reader.stream.once('close', () => clearTimeout(timer));
   };
@@ -129,7 +129,7 @@ export function createEventStreams({
       reader.stream.write(bytes);
     }
   };
-  // Once for all readers: what waits for several is one buffer.
+  // Formatted once, so that all waiting readers share one buffer.
   const tell = (event: LiveEvent) => {
     let bytes: Buffer | undefined;
     for (const each of [...readers]) {
@@ -177,7 +177,7 @@ export function createEventStreams({
   };
 }
 
-/** What the stream sends of an event. */
+/** The sent part of an event. */
 export type SentEvent = Pick<LiveEvent, 'type' | 'data'>;
 
 function formatEvent({ type, data }: SentEvent): string {
@@ -185,8 +185,8 @@ function formatEvent({ type, data }: SentEvent): string {
 }
 
 /**
- * What somebody who sees some flows alone is told: of other flows nothing, of the service whether it is ready. Whose run
- * another process changed is not known, so that it is told without the run.
+ * The form of an event for a reader limited to some flows: nothing about other flows; of the service, only whether it
+ * is ready. The run that another process changed is unknown, so that event does not name one.
  */
 function toldOf(event: LiveEvent, sight: Sight, watch: ServiceWatch): SentEvent | undefined {
   const { type, data } = event;
@@ -198,7 +198,7 @@ function toldOf(event: LiveEvent, sight: Sight, watch: ServiceWatch): SentEvent 
 
 const HEARTBEAT_MS = 15_000;
 
-/** Events of runs, steps and deliveries, and how the service does, as Server-Sent Events. */
+/** Sends events of runs, steps and deliveries, and the state of the service, as Server-Sent Events. */
 const eventStreamRoute: ApiRoutes = (app, services) => {
   const { logins } = services;
   const streams = createEventStreams({
@@ -245,7 +245,7 @@ const eventStreamRoute: ApiRoutes = (app, services) => {
         runId === undefined || event.runId === runId || (event.type === 'run.changed' && event.runId === null);
       const told = (event: LiveEvent) => {
         if (!wants(event)) return undefined;
-        // A run that is asked for is in sight.
+        // A requested run is in sight.
         return sight === undefined || event.runId === runId ? event : toldOf(event, sight, watch);
       };
       const { send, leave } = streams.add({ stream: response, actor: actor.name, told });
@@ -254,7 +254,8 @@ const eventStreamRoute: ApiRoutes = (app, services) => {
       const unwatch = logins?.sessions.whenOver(actor, leave);
       const heartbeat = setInterval(() => {
         send(': still here\n\n');
-        // Another process may have ended the session. While the store is away nobody can tell, and nothing comes of it.
+        // Another process may have ended the session. While the store is away this is unknown, and the stream
+        // continues.
         logins?.sessions.holds(actor).then(
           (holds) => holds || leave(),
           () => {},

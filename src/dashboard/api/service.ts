@@ -7,7 +7,7 @@ import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
 
-/** For supervisors and load balancers; needs no credentials, because those have none. */
+/** For supervisors and load balancers; needs no credentials, because they have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
   app.get(
     '/health/live',
@@ -53,10 +53,10 @@ export async function unreadiness(services: DashboardServices): Promise<Unready 
 
 type Unready = Unfit | { readonly reason: 'stopping' | 'store_unavailable'; readonly message: string };
 
-/** A replica that beats every 5 s has missed one, and is taken for dead at 15 s. */
+/** A replica beats every 5 s; after this it has missed a beat, and at 15 s it counts as dead. */
 const BEAT_OVERDUE_MS = 10_000;
 
-/** A replica looks every 5 s at what others changed; one that has not for so long may refuse or accept what others no longer do. */
+/** A replica reads others' changes every 5 s; after this long without, it may wrongly refuse or accept deliveries. */
 const UNSEEN_MS = 30_000;
 
 /** Why a replica should get no requests. */
@@ -65,7 +65,7 @@ interface Unfit {
   readonly message: string;
 }
 
-/** Why a process should get no requests; undefined if it should. One that has its store for itself has its clock alone. */
+/** Why a process should get no requests; undefined if it should. The sole owner of a store only checks its clock. */
 function unfitReplica({
   heartbeat,
   store,
@@ -98,15 +98,15 @@ function unfitReplica({
   return { reason: 'secrets_unreadable', message };
 }
 
-/** Such as `2.4 s ahead of`. */
+/** For example `2.4 s ahead of`. */
 export function clockDistance(offsetMs: number): string {
   return `${(Math.abs(offsetMs) / 1000).toFixed(1)} s ${offsetMs > 0 ? 'ahead of' : 'behind'}`;
 }
 
-/** How long the store gets to answer those who cannot wait: a database that hangs says so itself after 5 s. */
+/** The store's time limit for impatient clients: a database that hangs reports it only after 5 s. */
 const ANSWER_MS = 2000;
 
-/** The same within 2 s, for those who look at it again and again. A store that is away is a reason like any other. */
+/** `unreadiness` within 2 s, for repeated checks. A store that is away is a reason like any other. */
 export async function readinessSoon(services: DashboardServices): Promise<Unready | undefined> {
   const meanwhile = 'and what the page shows may be old';
   const away = {
@@ -125,12 +125,12 @@ export async function readinessSoon(services: DashboardServices): Promise<Unread
     if (error instanceof StoreUnavailableError) return away;
     throw error;
   });
-  // One that comes too late matters to nobody.
+  // A late result is not needed.
   readiness.catch(() => {});
   return Promise.race([readiness, late]).finally(() => clearTimeout(timer));
 }
 
-/** What was sealed with a key that this process has not: it refuses deliveries that another one, or the next, accepts. */
+/** Secrets sealed with a key that this process lacks: it refuses deliveries that another, or the next, accepts. */
 function lostSecrets({ catalog }: Pick<DashboardServices, 'catalog'>): Unfit | undefined {
   const lacking = catalog
     .list()
@@ -145,7 +145,7 @@ function lostSecrets({ catalog }: Pick<DashboardServices, 'catalog'>): Unfit | u
 
 const NAMED_FLOWS = 5;
 
-/** What Prometheus scrapes. */
+/** The route that Prometheus scrapes. */
 const metricsRoute: ApiRoutes = (app, services) => {
   const { registry, ready, databaseFileBytes, databaseWalBytes, diskFreeBytes, purgeAgeSeconds } = services.metrics;
   const measurements = services.parts.flatMap(({ gauges = [] }) =>
@@ -169,7 +169,7 @@ const metricsRoute: ApiRoutes = (app, services) => {
       // Prometheus does not read /health/ready, so an alert needs the answer as a number.
       const unready = await readinessSoon(services);
       ready.set(unready === undefined ? 1 : 0);
-      // While the store is away the last numbers stay, and sluice_ready says that it is away.
+      // While the store is away, the last numbers stay, and sluice_ready shows that it is away.
       const storage = await services.store.measureStorage().catch(() => undefined);
       if (storage !== undefined) {
         databaseFileBytes.set(storage.fileBytes);

@@ -6,51 +6,51 @@ import type { DeliveryCount, RunCount, SlotWaits, StorageMeasure } from '../../s
 import type { NewKey } from '../../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../../webhooks/triggers.ts';
 
-/** What a rule found. */
+/** The result of a rule. */
 export interface Finding<Kind extends AttentionKind = AttentionKind> {
   readonly kind: Kind;
-  /** Where it is not the usual one of its kind. */
+  /** If it differs from the usual one of its kind. */
   readonly severity?: Severity;
   /** One sentence. */
   readonly message: string;
-  /** Path of the page that shows it, with the filter and the time where it shows a list. */
+  /** Path of the page that shows it, with the filter and the time if that shows a list. */
   readonly link: string;
-  /** That of the link where not given. */
+  /** Defaults to the link's flow. */
   readonly flowId?: string | null;
-  /** The flow that starts the one that it is about, where it names both. */
+  /** The flow that starts the affected one, if it names both. */
   readonly callerId?: string;
   readonly triggerKey?: string | null;
-  /** Tells it from others of its kind with the same flow and trigger, the same while it lasts; the link where not given. */
+  /** Distinguishes it from others with its kind, flow and trigger for as long as it lasts; defaults to the link. */
   readonly about?: string;
-  /** It says more than findings of this kind about the same trigger, which are left out. */
+  /** Replaces findings of this kind about the same trigger, because it is more precise. */
   readonly insteadOf?: AttentionKind;
 }
 
-/** Something that an operator should look at, and where. */
+/** Something that an operator should look at, and the place. */
 export interface AttentionItem extends Finding {
   readonly severity: Severity;
   readonly flowId: string | null;
   readonly triggerKey: string | null;
 }
 
-/** What several rules judge, read at one instant. */
+/** Input that several rules share, read at one instant. */
 export interface Situation {
   readonly now: number;
-  /** 24 hours before: what is counted by time, is counted from here. */
+  /** 24 hours earlier: the start of all counts by time. */
   readonly since: number;
   readonly flows: readonly DeployedFlow[];
   readonly triggers: readonly PreparedTrigger[];
-  /** Slugs that are shared by triggers which may not share them now. */
+  /** Slugs that triggers share although they must not share them now. */
   readonly apart: ReturnType<TriggerTable['apart']>;
   /** Manifests of the folder that are not deployed as they are. */
   readonly unreadable: readonly UnreadableManifest[];
-  /** Of flows with steps that wait for a secret, what the first one found lacks. */
+  /** Flows with steps that wait for a secret, and what the first such step lacks. */
   readonly lacking: readonly { readonly flowId: string; readonly runId: string; readonly why: string }[];
   /** Runs that ended in the last 24 hours, counted from a whole hour. */
   readonly ended: readonly RunCount[];
   /** Deliveries of the same hours; `recent` are those of this hour and the one before. */
   readonly deliveries: readonly DeliveryCount[];
-  /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many may run at once. */
+  /** Steps that have been due for `LONG_SLOT_WAIT_MS`, and how many can run at once. */
   readonly slots: SlotWaits & { readonly concurrency: number };
   readonly storage: StorageMeasure;
   /** Keys that appeared in publishers' key sets, as this process knows them. */
@@ -61,7 +61,7 @@ export const LOOK_BACK_HOURS = 24;
 
 export const RECENT_HOURS = 2;
 
-/** A free slot takes a due step within milliseconds; what is due for this long waits for other steps to end. */
+/** A free slot takes a due step within milliseconds; after this time, a due step waits for other steps to end. */
 export const LONG_SLOT_WAIT_MS = 10_000;
 
 export const counted = (count: number, one: string, many = `${one}s`) =>
@@ -71,7 +71,7 @@ export function nameOf(flowId: string, flows: Situation['flows']): string {
   return flows.find(({ record }) => record.id === flowId)?.record.name ?? flowId;
 }
 
-/** The start of the hour so many hours ago: figures are counted by the hour. */
+/** The start of the hour this many hours ago: figures are counted by the hour. */
 export function startOf(now: number, hoursAgo: number): string {
   return iso((Math.floor(now / HOUR_MS) - hoursAgo) * HOUR_MS);
 }

@@ -8,13 +8,13 @@ import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { type Finding, iso, nameOf, type Situation } from './finding.ts';
 
-/** One for each manifest of the folder, for each other flow that lacks something, and for each trigger of the rest. */
+/** One for each noted manifest of the folder, each other flow that lacks something, and each trigger of the rest. */
 export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding<'manifest_unreadable'>[] {
   const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
     ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
   const ofFolder = unreadable.map((manifest) => {
     const flow = flows.find(({ record }) => record.id === manifest.flowId);
-    // The file tells two of them apart that have no page.
+    // The file distinguishes two manifests without a page.
     const link =
       flow === undefined ? `/flows/flows#${encodeURIComponent(manifest.file)}` : `/flows/flows/${flow.record.id}`;
     return item(whatUnreadable(manifest, flow), link, { about: manifest.file });
@@ -27,7 +27,7 @@ export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation
       item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`, { triggerKey }),
     );
   });
-  // Of a revision that is no longer in force, too.
+  // Includes steps of a revision that is no longer in force.
   const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
     const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
     return isTold
@@ -54,7 +54,7 @@ export function triggerItems(
   const name = `${trigger.flowName}/${triggerKey}`;
   const where = { link: `/flows/flows/${flowId}`, flowId, triggerKey };
   const open = whyOpen(prepared);
-  // A mode is chosen; that a trigger enforces and still verifies nothing may be a mistake.
+  // Another mode is a choice; a trigger that enforces but verifies nothing may be a mistake.
   const severity: Severity = mode === 'Enforce' ? ATTENTION.trigger_not_enforced : 'info';
   return [
     ...(open === undefined
@@ -92,7 +92,7 @@ function whyOpen({ trigger, mode, schemeName, lacksKey, keySlot }: PreparedTrigg
 
 type Flows = readonly Pick<DeployedFlow, 'record' | 'loaded'>[];
 
-/** Flows that other flows start, and that start no runs now: told before a run needs them. */
+/** Flows that other flows start, but that start no runs now: reported before a run needs them. */
 export function closedFlows(flows: Flows) {
   return [...closedFailureFlows(flows), ...closedSubFlows(flows)];
 }
@@ -110,7 +110,7 @@ function closedFailureFlows(flows: Flows) {
   });
 }
 
-/** A flow that is drained is opened again soon, and what is in flight may still run it. */
+/** A draining flow opens again soon, and runs in flight can still use it. */
 function closedSubFlows(flows: Flows) {
   return flows.flatMap(({ record: { id: callerId, name }, loaded }) =>
     subFlowsOf(loaded.manifest.steps).flatMap((flowId) => {

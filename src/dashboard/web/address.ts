@@ -1,8 +1,8 @@
 import type { Api } from './api-types.ts';
 
 /*
- * What the address of the page says: which screen is shown, and what its lists are filtered and sorted by. Pure: the browser's own
- * address is read and changed by the router alone.
+ * The page's address: the shown screen, and the filters and sorting of its lists. Pure: only the router reads and
+ * changes the browser's own address.
  */
 
 type Params = Readonly<Record<string, string>>;
@@ -45,7 +45,7 @@ function decode(part: string): string | undefined {
   }
 }
 
-/** The path and query of a link to a place of the page; undefined for what the browser should follow itself. */
+/** The path and query of a link to a place of the page; undefined if the browser should follow the link itself. */
 export function placeOf(href: string, origin: string): string | undefined {
   if (!URL.canParse(href)) return undefined;
   const { origin: target, pathname, search, hash } = new URL(href);
@@ -59,7 +59,7 @@ export function splitAddress(address: string): { readonly path: string; readonly
   return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
-/** What a URL ends with, without its query: the name of a webhook, right or not. */
+/** The end of a URL, without its query: the name of a webhook, right or not. */
 export function lastPartOf(url: string): string {
   return splitAddress(url).path.split('/').at(-1) ?? '';
 }
@@ -76,7 +76,7 @@ export function withChanges(search: string, changes: QueryChanges): string {
   return next.size === 0 ? '' : `?${next}`;
 }
 
-/** A path of the API with its query; what is undefined, empty or false is left out. */
+/** A path of the API with its query; leaves out undefined, empty and false values. */
 export function withQuery(
   path: string,
   query: Readonly<Record<string, string | number | boolean | undefined>>,
@@ -94,18 +94,18 @@ export function skipOf(query: URLSearchParams): number {
   return Number.isSafeInteger(skip) && skip > 0 ? skip : 0;
 }
 
-/** What the API is asked for the list of flows, and for the names of flows. */
+/** The API path of the list of flows, and of the names of flows. */
 export const ALL_FLOWS = '/flows?take=500&includeBuiltIn=true';
 
-/** How many rows a page of a list of deliveries, runs or interventions has. */
+/** Rows per page in a list of deliveries, runs or interventions. */
 const ROWS = 50;
 
-/** The parts of what a run failed by, as the address and the API have them. */
+/** The parts of a run's failure cause, as in the address and the API. */
 export const CAUSE = ['step', 'code', 'host', 'error'] as const;
 
 /**
- * The lists whose filters the address keeps: what to ask the API for, which filters its chart has too, and whether a list shows less than all there is, so
- * that an empty one says so.
+ * The lists whose filters are in the address: their API path, the filters that their chart shares, and whether a list
+ * is filtered, so that an empty one can say so.
  */
 export const lists = {
   deliveries: {
@@ -123,7 +123,7 @@ export const lists = {
 
 const MINUTE_MS = 60_000;
 
-/** Spans of time that end now, as `last` in the address names them. */
+/** Spans of time that end now, as named by `last` in the address. */
 export const RECENT = [
   { value: '15m', text: 'Last 15 minutes', minutes: 15 },
   { value: '1h', text: 'Last hour', minutes: 60 },
@@ -131,20 +131,20 @@ export const RECENT = [
   { value: '7d', text: 'Last week', minutes: 7 * 24 * 60 },
 ] as const;
 
-/** The span of time that the address names, as the API takes it; what the API cannot read, it says itself. */
+/** The time span in the address, in the API's form; the API itself reports unreadable times. */
 export function spanOf(query: URLSearchParams, now = Date.now()): { readonly since: string; readonly until: string } {
   const recent = RECENT.find(({ value }) => value === query.get('last'));
   if (recent === undefined) return { since: query.get('since') ?? '', until: query.get('until') ?? '' };
-  // From a whole minute on, so that the question stays the same for a while.
+  // From a whole minute on, so that the request stays the same for a while.
   const since = (Math.floor(now / MINUTE_MS) - recent.minutes) * MINUTE_MS;
   return { since: new Date(since).toISOString(), until: '' };
 }
 
-/** Where counters do not know, the API counts to here. */
+/** Without counters, the API counts up to this number. */
 const COUNTED = 10_000;
 const UNCOUNTED = ['search', 'searchKeys', 'last', 'since', 'until', 'waiting', ...CAUSE];
 
-/** Whether there may be more than a total says: the address has filters that no counters tell apart. */
+/** Whether a total may be too low: the address has filters that no counters cover. */
 export function isTotalBound(query: URLSearchParams, total: number): boolean {
   const isUncounted =
     !['', 'accepted', 'rejected'].includes(query.get('outcome') ?? '') ||
@@ -152,7 +152,7 @@ export function isTotalBound(query: URLSearchParams, total: number): boolean {
   return total === COUNTED && isUncounted;
 }
 
-/** What the API calls an outcome too; the others are flags there. */
+/** Outcomes that the API has as outcomes; the others are flags there. */
 const OUTCOMES: readonly string[] = [
   'duplicate',
   'filtered',
@@ -162,7 +162,7 @@ const OUTCOMES: readonly string[] = [
   'givenUp',
 ] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];
 
-/** All that narrows a list but its time. */
+/** All filters of a list except the time. */
 type Filter = Readonly<Record<string, string | boolean>>;
 
 const textsOf = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
@@ -194,7 +194,7 @@ function runsFilter(query: URLSearchParams): Filter {
   return textsOf(query, ['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]);
 }
 
-/** What the failures of the runs of a list are asked for by. */
+/** The API path of the failures of a list's runs. */
 export function failuresPath(query: URLSearchParams): string {
   return withQuery('/runs/failures', { ...runsFilter(query), ...spanOf(query) });
 }
@@ -226,7 +226,7 @@ function hasAny(filters: readonly string[]) {
     [...filters, 'last', 'since', 'until'].some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
 }
 
-/** Whether a flow has the text in its name, its id or a slug. */
+/** Whether a flow's name, id or slug contains the text. */
 export function flowMatches(
   { name, id, triggers }: Pick<Api['Flow'], 'name' | 'id' | 'triggers'>,
   text: string,
@@ -235,10 +235,10 @@ export function flowMatches(
   return [name, id, ...triggers.map(({ slug }) => slug ?? '')].some((each) => each.toLowerCase().includes(wanted));
 }
 
-/** How the rows of a table compare; a column without it cannot be sorted by. */
+/** How the rows of a table compare; a column without it cannot be sorted. */
 interface Sortable<Row> {
   readonly name: string;
-  /** What is compared; rows without a value come last, whichever way is sorted. */
+  /** The compared value; rows without one come last in either direction. */
   readonly sortBy?: ((row: Row) => string | number | null) | undefined;
 }
 
@@ -247,7 +247,7 @@ interface Sort {
   readonly isDown: boolean;
 }
 
-/** The way rows are sorted, as the address keeps it: `failed` or, the other way around, `-failed`. */
+/** The sorting of rows in the address: `failed` or, in the other direction, `-failed`. */
 export const sorting = { read: readSort, next: nextSort, rows: sortedRows };
 
 function readSort(text: string | null): Sort | undefined {
@@ -256,7 +256,7 @@ function readSort(text: string | null): Sort | undefined {
   return { name: isDown ? text.slice(1) : text, isDown };
 }
 
-/** After a click on a column: what is largest first, then the other way around, then as it was. Texts begin with A. */
+/** After a click on a column: largest first, then the other way around, then unsorted. Texts begin with A. */
 function nextSort(current: Sort | undefined, name: string, isText: boolean): string | undefined {
   const order = isText ? [name, `-${name}`] : [`-${name}`, name];
   if (current?.name !== name) return order[0];

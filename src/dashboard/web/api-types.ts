@@ -16,8 +16,8 @@ import type { attentionSchema } from '../api/attention.ts';
 import type { SentEvent } from '../api/event-stream.ts';
 
 /*
- * What the API answers, by the very schemas that it answers with. This is the one file of the page that looks outside
- * of its folder, and it takes types alone: nothing of the server reaches the browser.
+ * The API's answers, typed by the very schemas of the API. This is the only file of the page that imports from outside
+ * its folder, and only types: no server code reaches the browser.
  */
 
 export interface Api

@@ -1,10 +1,10 @@
 import { parseJson } from './json.ts';
 
-/** A request that failed: the API refused it, or nothing answered (status 0). */
+/** A failed request: the API refused it, or there was no answer (status 0). */
 export class ApiError extends Error {
   readonly status: number;
   readonly reason: string | undefined;
-  /** The whole answer; undefined where there was none. */
+  /** The whole answer; undefined if there was none. */
   readonly answer: unknown;
   constructor(
     status: number,
@@ -23,15 +23,15 @@ interface Question {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** Sent as it is, with `headers` of its own. */
+  /** Sent unchanged, with these `headers`. */
   readonly rawBody?: BodyInit;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
-  /** A 409 with a result, such as a refused deploy with its findings, is an answer and not an error. */
+  /** Whether a 409 with a result, such as a refused deploy with its findings, is an answer and not an error. */
   readonly answersRefusal?: boolean;
 }
 
-/** Asks `/flows/api` + path. Throws `ApiError` with the message that the API gave. */
+/** Requests `/flows/api` + path. Throws `ApiError` with the API's message. */
 export async function ask<Answer>(path: string, question: Question = {}): Promise<Answer> {
   const { method = 'GET', body, rawBody, headers, signal, answersRefusal = false } = question;
   const init: RequestInit = { method, headers: { accept: 'application/json', ...headers } };
@@ -48,7 +48,7 @@ export async function ask<Answer>(path: string, question: Question = {}): Promis
   throw errorOf(response.status, text);
 }
 
-/** Every error of the API has its status in it. */
+/** Every error of the API contains its status. */
 function isAnswer(text: string): boolean {
   try {
     return !('statusCode' in JSON.parse(text));

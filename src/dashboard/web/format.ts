@@ -3,12 +3,12 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-/** What is shown where there is nothing to show. */
+/** Shown in place of a missing value. */
 const NOTHING = '–';
-/** A larger number is not a time: ECMA-262, "Time Values and Time Range". */
+/** The largest valid time: ECMA-262, "Time Values and Time Range". */
 const LAST_TIME_MS = 8.64e15;
 
-// hourCycle and not hour12: some languages count the first hour of a day as 24 without it.
+// hourCycle and not hour12: without it, some languages count the first hour of a day as 24.
 const TIME_OF_DAY = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
 const exact = new Intl.DateTimeFormat(undefined, {
   ...TIME_OF_DAY,
@@ -24,7 +24,7 @@ const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' 
 const dayAndYear = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric' });
 const numbers = new Intl.NumberFormat('en');
 
-/** How times, sizes, numbers and ids read. */
+/** Formats for times, sizes, numbers and ids. */
 export const format = {
   relativeTime,
   exactTime,
@@ -40,7 +40,7 @@ export const format = {
   zone,
 };
 
-/** A number and its unit stay on one line. */
+/** Keeps a number and its unit on one line. */
 const unbroken = (text: string) => text.replaceAll(' ', '\u00a0');
 
 /** "12 s ago", "in 3 min", "2 d ago". */
@@ -56,7 +56,7 @@ function exactTime(ms: number): string {
   return isTime(ms) ? exact.format(ms) : NOTHING;
 }
 
-/** "14:55:23", with the date where it is not that of `now`, and with the year where that differs. */
+/** "14:55:23", with the date if it differs from that of `now`, and with the year if that differs. */
 function clockTime(ms: number, now: number): string {
   if (!isTime(ms)) return NOTHING;
   const [then, today] = [new Date(ms), new Date(now)];
@@ -65,14 +65,14 @@ function clockTime(ms: number, now: number): string {
   return `${date.format(ms)} ${clock.format(ms)}`;
 }
 
-/** What the clock of the reader is called, such as "CET" or "GMT+1". */
+/** The name of the reader's time zone, such as "CET" or "GMT+1". */
 function zone(ms: number): string {
   return zoneName.formatToParts(ms).find(({ type }) => type === 'timeZoneName')?.value ?? '';
 }
 
 const zonedFormats = new Map<string, Intl.DateTimeFormat>();
 
-/** A time as clocks of a zone show it: "Sun, 22 Nov 2026, 02:00:00". A zone that the browser lacks is read as UTC. */
+/** A time in a zone: "Sun, 22 Nov 2026, 02:00:00". A zone that the browser lacks is shown as UTC. */
 function zonedTime(ms: number, timeZone: string): string {
   if (!isTime(ms)) return NOTHING;
   const zoned = zonedFormats.get(timeZone) ?? makeFormat(timeZone);
@@ -100,7 +100,7 @@ const isTime = (ms: number) => Math.abs(ms) <= LAST_TIME_MS;
 /** "4 ms", "1.2 s", "3 min 5 s", "2 h 10 min". Rounds down, so that no step of time is shown before it has passed. */
 function duration(ms: number): string {
   if (!Number.isFinite(ms)) return NOTHING;
-  // The clocks of two machines differ: what ended before it began took no time.
+  // The clocks of two machines differ: an end before the beginning means no time.
   if (ms <= 0) return '0 ms';
   if (ms < 10 && !Number.isInteger(ms)) return `${(Math.floor(ms * 10) / 10).toFixed(1)} ms`;
   if (ms < SECOND_MS) return `${Math.floor(ms)} ms`;
@@ -111,7 +111,7 @@ function duration(ms: number): string {
   return pair(ms, [DAY_MS, 'd'], [HOUR_MS, 'h']);
 }
 
-/** "120 B", "1.5 KiB". Rounds down, so that no unit is shown in its thousand and twenty-fourth. */
+/** "120 B", "1.5 KiB". Rounds down, so that a value never reaches 1024 of its unit. */
 function bytes(count: number): string {
   if (!Number.isFinite(count)) return NOTHING;
   if (count < 1024) return `${count} B`;
@@ -141,7 +141,7 @@ function percent(share: number): string {
   return `${Math.min(99, Math.max(1, Math.round(share * 100)))} %`;
 }
 
-/** A time as a field for times takes it, by the clock of the reader: "2026-11-22T02:05". Empty if there is none. */
+/** A time in the form for input fields, by the reader's clock: "2026-11-22T02:05". Empty if there is none. */
 function inputTime(ms: number): string {
   if (!isTime(ms)) return '';
   const time = new Date(ms);
@@ -150,7 +150,7 @@ function inputTime(ms: number): string {
   return `${String(time.getFullYear()).padStart(4, '0')}-${month}-${day}T${hours}:${minutes}`;
 }
 
-/** The beginning of an id that is made from time says nothing; its end tells two apart. */
+/** Ids begin with a time, which people cannot use; their ends differ. */
 function shortId(id: string): string {
   return id.slice(-8);
 }

@@ -1,4 +1,4 @@
-/** Where the page is not served securely, a browser has no `randomUUID`. */
+/** `randomUUID` is missing in browsers if the page is not served securely. */
 export function newGuid(): string {
   const [...bytes] = crypto.getRandomValues(new Uint8Array(16));
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;

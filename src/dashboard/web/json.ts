@@ -1,10 +1,10 @@
-// Beyond it a page shows numbers as the browser reads them: keeping their text takes a second for a mebibyte.
+// In a larger text, numbers are shown as the browser reads them: keeping their text takes a second for a mebibyte.
 const MAX_EXACT_CHARACTERS = 262_144;
 
 const MAY_CHANGE = /(?:^|[\s:,[])-?(?:[\d.]{16,}|\d+(?:\.\d+)?[eE]|\d+\.\d*0(?![\d.]))/;
 
 /**
- * As `JSON.parse`, but a number that a double would change, such as an order id of 20 digits, keeps the text that was sent,
+ * Like `JSON.parse`, but a number that a double would change, such as an order id of 20 digits, keeps its original text
  * in browsers that have `JSON.rawJSON`. `JSON.stringify` writes that text.
  */
 export function parseJson(text: string): unknown {
@@ -25,7 +25,7 @@ export function isExactNumber(value: unknown): boolean {
   return typeof isRawJson === 'function' && isRawJson(value) === true;
 }
 
-/** What is wrong with a text as JSON, in one line; null where nothing is. An empty text is null. */
+/** Why a text is not valid JSON, in one line; null if it is. An empty text is valid. */
 export function jsonProblem(text: string): string | null {
   if (text.trim() === '') return null;
   try {

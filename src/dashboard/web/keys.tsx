@@ -2,7 +2,7 @@ import { Dialog } from './kit/overlays.tsx';
 import { navigate } from './router.ts';
 import { createState, useShared } from './state.ts';
 
-/** A page of the navigation, and the letter that leads to it after `g`. */
+/** A page of the navigation, and the letter that opens it after `g`. */
 interface Place {
   readonly key: string;
   readonly text: string;
@@ -36,7 +36,7 @@ const goTo = ({ key, text }: Place): KeyText => [`g ${key}`, text];
 
 type KeyText = readonly [keys: string, does: string];
 
-/** Every other key and what it does, as the help shows them. */
+/** The other keys and their effects, as shown in the help. */
 const KEYS: readonly KeyText[] = [
   ['j  k', 'Next, previous row'],
   ['Enter', 'Open the row'],
@@ -44,7 +44,7 @@ const KEYS: readonly KeyText[] = [
   ['?', 'These shortcuts'],
 ];
 
-/** How long `g` waits for the letter of the place to go to. */
+/** How long `g` waits for the letter of a place. */
 const CHORD_MS = 1500;
 let goSince = Number.NEGATIVE_INFINITY;
 

@@ -7,7 +7,7 @@ type LiveState = 'connecting' | 'live' | 'paused' | 'offline';
 
 type LiveMessage = Api['LiveEvent'];
 
-/** All that lists follow but `run.changed`, which stands for any of them. */
+/** All events that lists follow, except `run.changed`, which can mean any of them. */
 const TYPES: readonly LiveMessage['type'][] = [
   'run.started',
   'step.started',
@@ -19,18 +19,18 @@ const TYPES: readonly LiveMessage['type'][] = [
 ];
 const FIRST_RETRY_MS = 1000;
 const LONGEST_RETRY_MS = 5000;
-/** The service says every 1.5 s how it does; after so long without that it hangs, or something on the way does. */
+/** The service reports its state every 1.5 s; without that for this long, it hangs, or something on the way does. */
 const SILENT_MS = 4000;
-/** How long `/health/ready` may take. */
+/** Time limit for `/health/ready`. */
 const ANSWER_MS = 3000;
 
-/** What a page says above everything else. */
+/** The message that a page shows above everything else. */
 export interface Trouble {
   readonly kind: 'not ready' | 'refusing' | 'no answer' | 'not live';
   readonly text: string;
 }
 
-/** What the stream says of the service. */
+/** The service's state from the stream. */
 interface ServiceState {
   readonly ready: boolean;
   readonly message: string | null;
@@ -51,7 +51,7 @@ let silence: ReturnType<typeof setTimeout> | undefined;
 let failures = 0;
 let wasOpen = false;
 
-/** Opens the stream and keeps it open while the tab is visible: a browser has six connections to one host for all its tabs. */
+/** Keeps the stream open while the tab is visible: a browser has six connections to one host for all its tabs. */
 export function startLive(): void {
   connect();
   document.addEventListener('visibilitychange', () => {
@@ -64,7 +64,7 @@ export function useLive(): { state: LiveState; toggle: () => void } {
   return { state: useShared(state), toggle: state.get() === 'paused' ? resume : () => state.set('paused') };
 }
 
-/** What is wrong with the service now, whatever the page shows and although its updates are paused. */
+/** The service's current problem, whatever the page shows and even if its updates are paused. */
 export function useTrouble(): Trouble | undefined {
   return useShared(trouble);
 }
@@ -88,7 +88,7 @@ export function useRejoined(isWanted: boolean, callback: () => void): void {
   }, [isWanted]);
 }
 
-/** Calls back on events of the types, and, as `undefined`, when some may have been missed. */
+/** Calls back on events of the types and, with `undefined`, when some may have been missed. */
 export function useLiveEvents(
   types: readonly LiveMessage['type'][],
   callback: (message: LiveMessage | undefined) => void,
@@ -100,7 +100,7 @@ export function useLiveEvents(
     if (key === '') return undefined;
     const wanted = new Set(key.split(','));
     const listener = (message: LiveMessage) => {
-      // What another process did is not said: it may be any of them.
+      // Another process' change does not name its type: it can be any of them.
       if (message.type === 'run.changed' || wanted.has(message.type)) latest.current(message);
     };
     const rejoined = () => latest.current(undefined);
@@ -172,10 +172,10 @@ function offline(): void {
   void askWhy(failures);
 }
 
-/** Why there is no stream. A proxy may have cut it, so that one alone is nothing to tell if the service is ready. */
+/** Finds out why there is no stream. A single failure with a ready service is not reported: a proxy may have cut it. */
 async function askWhy(failure: number): Promise<void> {
   const told = await askReady();
-  // It is open again, or failed once more.
+  // The stream is open again, or failed once more.
   if (failure !== failures) return;
   if (told !== undefined) trouble.set(told);
   else if (failure > 1) {

@@ -2,8 +2,7 @@ import type { Api } from './api-types.ts';
 import { words } from './words.ts';
 
 /*
- * How each name of the API is shown: its tone, its picture and its words. Pure, so that the words are tested without a
- * browser.
+ * The look of each name of the API: its tone, picture and words. Pure, so that the words are tested without a browser.
  */
 
 type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'quiet';
@@ -16,7 +15,7 @@ export interface Look {
 
 export type LookRow = readonly [Tone, IconName, string];
 
-/** Of each status of a run or a step, of how a scheme is known, and of each class of findings. */
+/** For each status of a run or a step, each way to know a scheme, and each class of findings. */
 export const LOOKS = {
   status: {
     Pending: ['quiet', 'pending', 'Pending'],
@@ -40,7 +39,7 @@ export const LOOKS = {
   } satisfies Record<Api['Finding']['class'], LookRow>,
 } as const;
 
-/** What a picture says of one step of a run. */
+/** The mark of one step in a run's picture. */
 export interface StepMark extends Look {
   readonly status: Api['Step']['status'];
   /** A remark, such as how far a loop has come. */
@@ -60,7 +59,7 @@ const WAITS = {
   slot: ['busy', 'pending', 'Waiting'],
 } as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
 
-/** A run in flight that waits looks like what it waits for; what needs a person comes first. */
+/** A waiting run looks like what it waits for; waits for people come first. */
 export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status' | 'waitingFor'>): Look {
   const [tone, icon, text] = wait === undefined ? LOOKS.status[status] : WAITS[wait.for];
   return { tone, icon, text };
@@ -116,9 +115,9 @@ const EVENTS: Readonly<Record<string, LookRow>> = {
   'signal.received': ['busy', 'deliveries', 'Signal received'],
 };
 
-/** Of an event of a step, the text follows the step's key. */
+/** For an event of a step, the text follows the step's key. */
 interface EventLook extends Look {
-  /** What the record adds to the text; null where it would only repeat it. */
+  /** Additional text of the record; null if it would only repeat the text. */
   readonly detail: string | null;
 }
 

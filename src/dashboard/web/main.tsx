@@ -85,7 +85,7 @@ const TROUBLES: Readonly<Record<Trouble['kind'], string>> = {
   'not live': 'Live updates stopped.',
 };
 
-/** Empty while all is well, so that a screen reader knows the place and reads what comes. */
+/** Empty while all is well, so that a screen reader knows the place and reads new messages. */
 function TroubleBanner() {
   const trouble = useTrouble();
   return (
@@ -132,7 +132,7 @@ function ThemeButton() {
 }
 
 function LogoutButton() {
-  // Only who came by the login page has something to leave.
+  // Only users of the login page can log out.
   const { session } = document.documentElement.dataset;
   if (session === undefined) return null;
   const text = `Log out ${decodeURIComponent(session)}`;
@@ -153,7 +153,7 @@ function Content() {
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   const match = matchRoute(routes, path);
-  // A keyboard starts at the heading of the new page.
+  // The keyboard focus starts at the heading of the new page.
   useEffect(() => {
     if (isFirst.current) isFirst.current = false;
     else main.current?.querySelector<HTMLElement>('h1')?.focus({ preventScroll: true });
@@ -183,7 +183,7 @@ function NoSuchPage({ path }: { path: string }) {
 const root = document.getElementById('page');
 if (root === null) throw new Error('The shell has no place for the page');
 startRouter();
-// First of all, so that nothing happens unheard between an answer and the first event.
+// First, so that no event is missed between an answer and the first event.
 startLive();
 const question = matchRoute(routes, location.pathname)?.route.question;
 if (question !== undefined) askEarly(question(new URLSearchParams(location.search)));

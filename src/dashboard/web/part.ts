@@ -4,58 +4,58 @@ import type { Column } from './kit/list.tsx';
 import type { Choice } from './kit/overlays.tsx';
 import type { Look } from './looks.ts';
 
-/** A part of the page: a screen of the kernel, or what a feature adds. `features/page.ts` lists the parts. */
+/** A part of the page: a screen of the kernel, or a feature's additions. `features/page.ts` lists the parts. */
 export interface PagePart {
   readonly name: string;
   readonly routes?: readonly Route[];
   readonly place?: Place;
-  /** What it shows on the screens of others. */
+  /** Components that it shows on other screens. */
   readonly at?: { readonly [Slot in keyof Slots]?: FunctionComponent<Slots[Slot]> | undefined };
   /** Views of a flow. */
   readonly flowViews?: readonly FlowView[];
   /** Further columns of the list of flows. */
   readonly useFlowColumns?: () => readonly Column<Api['Flow']>[];
   readonly whileClosed?: WhileClosed;
-  /** What its operations are called in the activity. */
+  /** Names of its operations in the activity. */
   readonly actions?: Readonly<Record<string, string>>;
 }
 
 interface Route {
   readonly path: string;
   readonly page: ComponentType<{ params: Readonly<Record<string, string>> }>;
-  /** What the browser's tab says until the page says more. */
+  /** Title of the browser's tab until the page sets its own. */
   readonly title: string;
-  /** What the page will ask for first, by the query of its address. */
+  /** The first API path that the page will request, by the query of its address. */
   readonly question?: (query: URLSearchParams) => string;
 }
 
-/** A screen that the key leads to after `g`. */
+/** A screen that the key opens after `g`. */
 interface Place {
   readonly text: string;
   readonly href: string;
   readonly key: string;
-  /** In the navigation; without, only the key leads there. */
+  /** Icon in the navigation; if absent, only the key opens the place. */
   readonly icon?: Look['icon'];
   /** Only for readers who see the whole service. */
   readonly isOfService?: boolean;
 }
 
-/** What may become of deliveries to a flow that is closed. Of one part alone. */
+/** Choices for deliveries to a closed flow. Only one part can provide them. */
 interface WhileClosed {
-  /** Undefined where there is nothing to choose. The flow starts runs again by what is named. */
+  /** Undefined if there is no choice. `until` is the operation by which the flow starts runs again. */
   choice(triggers: Api['Flow']['triggers'], until: 'enable' | 'resume'): Choice | undefined;
-  /** What the service is told of the choice. */
+  /** The request fields of a choice. */
   said(chosen: string | undefined): object;
 }
 
-/** Where parts show something on the screens of others, and what they are given there. */
+/** Places where parts show something on other screens, and their properties. */
 interface Slots {
-  /** Over every screen. */
+  /** Above every screen. */
   readonly everywhere: object;
   readonly overviewTools: object;
   readonly overviewCharts: object;
   readonly overviewColumns: object;
-  /** Below all else of the overview. */
+  /** At the bottom of the overview. */
   readonly overview: object;
   readonly deliveriesTools: { readonly flows: readonly Api['Flow'][] };
   readonly deliveriesChart: object;
@@ -70,21 +70,21 @@ interface Slots {
   readonly flowsTools: object;
   readonly flowBadges: { readonly flow: Api['Flow'] };
   readonly flowTools: { readonly flow: Api['Flow'] };
-  /** Among what an operator may do with a flow. */
+  /** Among an operator's actions on a flow. */
   readonly flowActions: { readonly flow: Api['Flow']; readonly refresh: () => void };
   readonly flowRuns: { readonly flowId: string };
   /** Below the name of a trigger, on the page of its flow. */
   readonly trigger: { readonly trigger: Api['Flow']['triggers'][number] };
-  /** Behind the name of a webhook. */
+  /** After the name of a webhook. */
   readonly webhook: { readonly idOrSlug: string };
-  /** Below what a deploy of a manifest would do. */
+  /** Below the preview of a manifest's deploy. */
   readonly deploy: { readonly text: string; readonly isReady: boolean };
 }
 
 export interface FlowView {
   readonly value: string;
   readonly text: string;
-  /** Only of flows that have one. */
+  /** Only for flows with webhooks. */
   readonly isOfWebhooks?: boolean;
   readonly view: FunctionComponent<{ readonly flow: Api['FlowDetail']; readonly refresh: () => void }>;
 }
@@ -96,7 +96,7 @@ export function handIn(all: readonly PagePart[]): void {
   parts = all;
 }
 
-/** What all parts show there, in their order. */
+/** The components of all parts for this place, in their order. */
 export function shownAt<Slot extends keyof Slots>(slot: Slot, props: Slots[Slot]): ComponentChild[] {
   return parts.flatMap(({ name, at }) => {
     const shown = at?.[slot];

@@ -4,10 +4,10 @@ import type { Api } from './api-types.ts';
 import { useLiveEvents, useRejoined } from './live.ts';
 
 export interface Resource<Answer> {
-  /** The newest answer, or an older one while a newer is on its way; undefined while there is none yet. */
+  /** The newest answer, or an older one while a newer one is loading; undefined before the first. */
   readonly data: Answer | undefined;
   readonly error: unknown;
-  /** A question is under way. */
+  /** Whether a request is in progress. */
   readonly isLoading: boolean;
   readonly refresh: () => void;
 }
@@ -15,7 +15,7 @@ export interface Resource<Answer> {
 interface Options {
   /** Events after which the answer may have changed. */
   readonly refreshOn?: readonly Api['LiveEvent']['type'][];
-  /** Shows the answer of the last path until that of a new one is there, as a list does while its filter changes. */
+  /** Keeps showing the last path's answer until that of a new one arrives, as a list does while its filter changes. */
   readonly keepPrevious?: boolean;
 }
 
@@ -24,7 +24,7 @@ const REFRESH_MS = 750;
 const MAX_CACHED = 100;
 const cache = new Map<string, unknown>();
 
-/** Questions that were asked before what shows their answers was drawn. */
+/** Requests that were sent before their component was drawn. */
 const early = new Map<string, Promise<unknown>>();
 
 /**
@@ -33,15 +33,12 @@ const early = new Map<string, Promise<unknown>>();
  */
 export function askEarly(path: string): void {
   const answer = ask(path);
-  // Whoever takes the answer over deals with its error.
+  // The component that uses the answer handles its error.
   answer.catch(() => undefined);
   early.set(path, answer);
 }
 
-/**
- * Loads a path of the API, shows the cached value until the answer arrives, and reloads after events. A null path loads
- * nothing.
- */
+/** Loads a path of the API (null loads nothing), shows the cached value meanwhile, and reloads after events. */
 export function useResource<Answer>(path: string | null, options: Options = {}): Resource<Answer> {
   const { refreshOn = [], keepPrevious = false } = options;
   const [result, setResult] = useState<{ path: string | null; data: unknown; error: unknown; isLoading: boolean }>({
@@ -87,7 +84,7 @@ export function useResource<Answer>(path: string | null, options: Options = {}):
     timer.current ??= setTimeout(refresh, REFRESH_MS);
   });
 
-  // What could not be read is asked for again when the service is well, whatever may change it.
+  // Failed requests are repeated when the service is ready again, whatever events they follow.
   useRejoined(refreshOn.length === 0 && result.error !== undefined, refresh);
 
   const isCurrent = result.path === path;
@@ -101,7 +98,7 @@ export function useResource<Answer>(path: string | null, options: Options = {}):
   };
 }
 
-/** Asks once, and again when one of `inputs` changes; for questions that are not a GET of a path. */
+/** Asks once, and again when one of `inputs` changes; for requests other than a GET of a path. */
 export function useAnswer<Answer>(
   question: () => Promise<Answer>,
   inputs: readonly unknown[],

@@ -19,7 +19,7 @@ export function startRouter(): void {
   });
 }
 
-/** Goes to a place of the page; `replace` leaves no entry in the history, as a changed filter should not. */
+/** Opens a place of the page; `replace` adds no entry to the history, as for a changed filter. */
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
   if (to === here()) return;
   if (replace) history.replaceState(history.state, '', to);
@@ -33,12 +33,12 @@ export function usePath(): string {
   return splitAddress(useShared(address)).path;
 }
 
-/** True in the side panel: its page has its own address in the parameter `open`, and reads and changes only that. */
+/** True in the side panel: its page has its own address in the parameter `open`, and only reads and changes that. */
 export const Beside = createContext(false);
 
 const addressBeside = () => splitAddress(new URLSearchParams(location.search).get('open') ?? '');
 
-/** The query of the address, and a way to change parts of it: an empty value removes its name. */
+/** The query of the address, and a function that changes parts of it: an empty value removes its name. */
 export function useQuery(): [URLSearchParams, (changes: QueryChanges) => void] {
   const isBeside = useContext(Beside);
   const { search: whole } = splitAddress(useShared(address));
@@ -56,7 +56,7 @@ function changeQuery(changes: QueryChanges): void {
   navigate(`${location.pathname}${withChanges(location.search, changes)}`, { replace: true });
 }
 
-/** Where a plain click on a link of the page leads; undefined for what the browser should do itself. */
+/** The target of a plain click on a link of the page; undefined if the browser should handle the click itself. */
 export function linkOf(event: MouseEvent): string | undefined {
   if (event.defaultPrevented || event.button !== 0) return undefined;
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return undefined;

@@ -27,14 +27,14 @@ export function createState<Value>(initial: Value): State<Value> {
 export function useShared<Value>(state: State<Value>): Value {
   const [value, setValue] = useState(() => state.get());
   useEffect(() => {
-    // It may have changed between the first drawing and now.
+    // It may have changed since the first drawing.
     setValue(() => state.get());
     return state.subscribe((next) => setValue(() => next));
   }, [state]);
   return value;
 }
 
-/** Whether a media query holds, followed as the window changes. */
+/** Whether a media query holds; follows changes of the window. */
 export function useMedia(query: string): boolean {
   const [isTrue, setTrue] = useState(() => matchMedia(query).matches);
   useEffect(() => {

@@ -26,7 +26,7 @@ function choose(next: Theme): void {
   theme.set(next);
 }
 
-/** Calls back when the colours changed, by choice or by the system; for what is drawn on a canvas. */
+/** Calls back when the colours changed, by choice or by the system; for drawings on a canvas. */
 export function onColoursChange(callback: () => void): () => void {
   const media = matchMedia('(prefers-color-scheme: dark)');
   media.addEventListener('change', callback);

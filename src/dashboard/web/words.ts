@@ -2,11 +2,11 @@ import type { Api } from './api-types.ts';
 import { format } from './format.ts';
 
 /*
- * What names of the API are called in plain English. The closed lists of the API are compared with these by the compiler:
- * a name that is added there needs words here. Pure, so that the words are tested without a browser.
+ * Names of the API in plain English. The compiler compares the API's closed lists with these: a new name there needs
+ * words here. Pure, so that the words are tested without a browser.
  */
 
-/** How names of the API read; `…Of` yield rows of a list, in the order of the record that they are given. */
+/** Texts for names of the API; `…Of` yield rows of a list, in the order of the given record. */
 export const words = {
   reason,
   reasonMeaning,
@@ -102,7 +102,7 @@ function reasonMeaning(name: Reason): string {
   return REASONS[name].meaning;
 }
 
-/** What each part of the pipeline is called. */
+/** Names of the pipeline's parts. */
 const GATES: Readonly<Record<string, string>> = {
   bodyCap: 'Body size',
   address: 'Address and flow',
@@ -119,7 +119,7 @@ const GATES: Readonly<Record<string, string>> = {
   webhookEventId: 'Event id',
 };
 
-/** A gate of the operator's own is called as it calls itself. */
+/** An operator's own gate keeps its name. */
 function gate(name: string): string {
   return ownOf(GATES, name) ?? name;
 }
@@ -135,7 +135,7 @@ function outcome(name: GateResult['outcome']): string {
   return OUTCOMES[name];
 }
 
-/** What somebody may do without a feature, by the operation of the API that does it. */
+/** Names of actions outside of features, by their API operation. */
 export const ACTIONS: Readonly<Record<string, string>> = {
   deployFlow: 'Deploy a flow',
   deployFlows: 'Deploy flows together',
@@ -169,7 +169,7 @@ function action(name: string): string {
 
 type WaitingFor = Api['Run']['waitingFor'][number];
 
-/** What a run may wait for: in a filter, and after the name of a step, before the time if there is one. */
+/** What a run can wait for: in a filter, and after the name of a step, before the time if there is one. */
 export const WAITS = {
   signal: { label: 'A signal', does: 'waits for the signal', next: 'gives up' },
   delay: { label: 'The end of a delay', does: 'waits', next: 'continues' },
@@ -203,19 +203,19 @@ const DETAILS: Readonly<Record<string, string>> = {
   unlisted: 'Not listed before it',
 };
 
-/** What else an intervention names: `key` is the step. */
+/** Further details of an intervention: `key` is the step. */
 function detail(name: string): string {
   return ownOf(DETAILS, name) ?? spelledOut(name);
 }
 
-/** One line of a list: what it is, and how it reads. */
+/** One line of a list: its name, label and text. */
 interface LabelledText {
   readonly name: string;
   readonly label: string;
   readonly text: string;
 }
 
-/** A label, and how the value reads where it does not read as it is; null leaves the line out. */
+/** A label, and the text of a value that cannot be shown unchanged; null leaves the line out. */
 type Wording = readonly [label: string, textOf?: ((value: unknown) => string | null) | undefined];
 
 const LAYOUTS = {
@@ -234,7 +234,7 @@ const ENCODINGS: Readonly<Record<string, string>> = { hexLower: 'hex', hexUpper:
 
 const encoding = (value: unknown) => ownOf(ENCODINGS, plain(value)) ?? plain(value);
 
-/** What the built-in gates find; one of the operator's own names its facts as it likes. */
+/** Facts of the built-in gates; an operator's own gate can have others. */
 const FACTS: Readonly<Record<string, Wording>> = {
   bodyBytes: ['Size', size],
   matchedEntry: ['Matching entry', (value) => (value === null ? 'none, and there is no allow list' : plain(value))],
@@ -285,7 +285,7 @@ function settingsOf(configured: Readonly<Record<string, unknown>>): LabelledText
   return rowsOf(configured, SETTINGS);
 }
 
-/** What a signature is made over and compared with; `keys` and `signedBytes` hold further values. */
+/** The signed content of a signature and its comparison; `keys` and `signedBytes` contain further values. */
 function signatureOf({ keys, signedBytes, ...signature }: Readonly<Record<string, unknown>>): LabelledText[] {
   return rowsOf({ ...signature, ...membersOf(signedBytes), ...membersOf(keys) }, SIGNATURE);
 }
@@ -342,13 +342,13 @@ function time(value: unknown): string {
   return typeof value === 'string' ? format.exactTime(Date.parse(value)) : plain(value);
 }
 
-/** A text of the API as a sentence: a capital in front, a full stop at the end. */
+/** A text of the API as a sentence: with a capital and a full stop. */
 function sentence(text: string): string {
   const end = /[.!?…]$/.test(text) ? '' : '.';
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${end}`;
 }
 
-/** A name that has no words of its own: `ownFact` and `own_fact` as "Own fact". */
+/** A name without its own words: `ownFact` and `own_fact` as "Own fact". */
 function spelledOut(name: string): string {
   const text = name
     .replaceAll('_', ' ')

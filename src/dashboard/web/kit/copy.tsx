@@ -4,7 +4,7 @@ import { Icon } from './pill.tsx';
 
 const SHOWN_MS = 1500;
 
-/** Puts a text on the clipboard. `label` names what it copies, for screen readers. */
+/** Puts a text on the clipboard. `label` names the text, for screen readers. */
 export function CopyButton({ text, label, children }: { text: string; label: string; children?: string }) {
   const [isDone, setDone] = useState(false);
   const copy = async () => {
@@ -43,7 +43,7 @@ export function CodeLine({ text, label }: { text: string; label: string }) {
   );
 }
 
-// The clipboard of the browser exists on pages with TLS, or on this machine, alone; the old way still works elsewhere.
+// Browsers only provide the clipboard on pages with TLS, or on this machine; elsewhere the old way still works.
 async function writeClipboard(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');

@@ -6,7 +6,7 @@ import { CopyButton } from './copy.tsx';
 const OPEN_DEPTH = 3;
 const OPEN_MEMBERS = 60;
 
-/** Any JSON value as a tree that opens and closes, with a button that copies it whole. */
+/** Any JSON value as a tree that opens and closes, with a button that copies all of it. */
 export function JsonView({ value, label = 'JSON' }: { value: unknown; label?: string }) {
   return (
     <div class="json">

@@ -11,23 +11,23 @@ export interface Column<Row> {
   readonly name: string;
   readonly cell: (row: Row) => ComponentChildren;
   readonly align?: 'end';
-  /** Left out where the screen is narrow. */
+  /** Hidden on narrow screens. */
   readonly isMinor?: boolean;
-  /** Takes the room that the others leave, and is cut to one line, where the screen is wide. */
+  /** Uses the remaining width and is cut to one line, on wide screens. */
   readonly fills?: boolean;
-  /** What the rows are sorted by with a click on the heading; only for lists that are whole. */
+  /** The value to sort by after a click on the heading; only for complete lists. */
   readonly sortBy?: (row: Row) => string | number | null;
 }
 
 interface TableProps<Row> {
-  /** What the table lists, for those who do not see the heading. */
+  /** The table's content, for readers who do not see the heading. */
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** Where a row leads; its first cell is the link, a click anywhere in it follows. */
+  /** The target of a row; its first cell is the link, and a click anywhere in the row follows it. */
   readonly hrefOf?: (row: Row) => string;
-  /** Older rows are shown while newer ones are on their way. */
+  /** Whether older rows are shown while newer ones are loading. */
   readonly isStale?: boolean;
 }
 
@@ -65,7 +65,7 @@ function firstValue<Row>({ sortBy }: Column<Row>, [first]: readonly Row[]): unkn
   return first === undefined ? null : sortBy?.(first);
 }
 
-/** A heading that sorts; the address keeps by what. */
+/** A heading that sorts; the address stores the column. */
 function SortHeading<Row>({ column, isText }: { column: Column<Row>; isText: boolean }) {
   const [query, changeQuery] = useQuery();
   const sort = sorting.read(query.get('sort'));
@@ -119,7 +119,7 @@ function classOf({ align, isMinor, fills }: Pick<Column<never>, 'align' | 'isMin
   return [align === 'end' ? 'end' : '', isMinor ? 'minor' : '', fills ? 'fills' : ''].filter(Boolean).join(' ');
 }
 
-/** The search keys of a row, in one column; none where no row has any. */
+/** The search keys of a row, in one column; no column if no row has any. */
 export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<string, string>> }>(
   rows: readonly Row[],
 ): Column<Row>[] {
@@ -127,7 +127,7 @@ export function keyColumns<Row extends { readonly searchKeys: Readonly<Record<st
   return [{ name: 'Search keys', fills: true, isMinor: true, cell: ({ searchKeys }) => <Keys keys={searchKeys} /> }];
 }
 
-/** What every publisher's deliveries have says less to a person than what a manifest names, and an id the least. */
+/** Keys that every publisher's deliveries have mean less to people than those of a manifest, and an id the least. */
 const weightOf = (name: string) => ['event', 'id'].indexOf(name);
 
 function Keys({ keys }: { keys: Readonly<Record<string, string>> }) {
@@ -147,7 +147,7 @@ function Keys({ keys }: { keys: Readonly<Record<string, string>> }) {
   );
 }
 
-/** The page of a list that the address names, and buttons to the pages around it. */
+/** The list's current page, from the address, and buttons to the pages around it. */
 export function Pager({ total, skip, take }: { total: number; skip: number; take: number }) {
   const [query, changeQuery] = useQuery();
   const go = (next: number) => changeQuery({ skip: next <= 0 ? undefined : String(next) });
@@ -167,11 +167,11 @@ export function Pager({ total, skip, take }: { total: number; skip: number; take
   );
 }
 
-/** Where a bounded search stopped, and the way on; nothing where it saw all. */
+/** Where a bounded search stopped, with a button to continue; nothing if it saw all. */
 export function SearchedUntil({ at }: { at: string | undefined }) {
   const [, changeQuery] = useQuery();
   if (at === undefined) return null;
-  // What began in the same millisecond may not have been seen.
+  // Some entries of the same millisecond may be missing.
   const until = new Date(Date.parse(at) + 1).toISOString();
   return (
     <p class="notice">
@@ -207,7 +207,7 @@ interface Choice {
   readonly text: string;
 }
 
-/** A choice that the address keeps; the empty value is the first. Any change leads back to the first page. */
+/** A filter in the address; the empty value comes first. Any change leads back to the first page. */
 export function SelectFilter({ name, label, choices }: { name: string; label: string; choices: readonly Choice[] }) {
   const [query, changeQuery] = useQuery();
   const value = query.get(name) ?? '';
@@ -247,7 +247,7 @@ export function FlowFilter({ flows: { data, error } }: { flows: FlowChoices }) {
 
 const HOUR_MS = 3_600_000;
 
-/** The time that a list is about: a span that ends now, or one between two times. The address keeps it. */
+/** The time span of a list: one that ends now, or one between two times. The address stores it. */
 export function SpanFilter() {
   const [query, changeQuery] = useQuery();
   const isOwn = ['since', 'until'].some((name) => (query.get(name) ?? '') !== '');
@@ -285,7 +285,7 @@ export function SpanFilter() {
   );
 }
 
-/** A time that the address keeps in UTC; it is shown and typed as the clock of the reader. */
+/** A time that the address stores in UTC; it is shown and typed in the reader's time zone. */
 function TimeInput({ name, label }: { name: string; label: string }) {
   const [query, changeQuery] = useQuery();
   const inAddress = query.get(name) ?? '';
@@ -298,7 +298,7 @@ function TimeInput({ name, label }: { name: string; label: string }) {
       <span>{label}</span>
       <input
         type="datetime-local"
-        // A year of five digits would be a time that the API does not read.
+        // The API cannot read a year of five digits.
         max="9999-12-31T23:59"
         class={inAddress === '' ? '' : 'set'}
         value={format.inputTime(Date.parse(inAddress))}
@@ -311,11 +311,11 @@ function TimeInput({ name, label }: { name: string; label: string }) {
 interface SearchProps {
   readonly label: string;
   readonly name?: string;
-  /** Not the one that the key of the search leads to. */
+  /** Not the field that the key `/` focuses. */
   readonly isSecond?: boolean;
 }
 
-/** A text that the address keeps, a moment after the last key. */
+/** A text that the address stores, shortly after the last key. */
 export function SearchFilter({ label, name = 'search', isSecond = false }: SearchProps) {
   const [query, changeQuery] = useQuery();
   const inAddress = query.get(name) ?? '';
@@ -353,7 +353,7 @@ interface SegmentsProps {
   readonly onChange: (value: string) => void;
 }
 
-/** A few choices side by side, one of them taken. */
+/** A few choices side by side, one of which is chosen. */
 export function Segments({ label, choices, value, onChange }: SegmentsProps) {
   return (
     <fieldset class="segments">

@@ -4,7 +4,7 @@ import { messageOf } from '../api.ts';
 import { createState, useShared } from '../state.ts';
 import { Icon } from './pill.tsx';
 
-/** Where `toast` and `confirm` show what they say; once on the page. */
+/** Shows the messages of `toast` and `confirm`; once on the page. */
 export function Overlays() {
   return (
     <>
@@ -21,7 +21,7 @@ interface DialogProps {
   readonly isWide?: boolean;
 }
 
-/** The browser's own modal dialog: it keeps the focus, gives it back, and closes on Escape. */
+/** The browser's own modal dialog: it traps the focus, restores it, and closes on Escape. */
 export function Dialog({ title, onClose, children, isWide = false }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
@@ -45,9 +45,9 @@ export function Dialog({ title, onClose, children, isWide = false }: DialogProps
 }
 
 interface DialogFootProps {
-  /** What will be done, not "OK"; a foot without it only closes the dialog. */
+  /** Names the action, not "OK"; a foot without it only closes the dialog. */
   readonly action?: string | undefined;
-  /** Without it, the button sends the form around it. */
+  /** If absent, the button submits the surrounding form. */
   readonly onAct?: () => void;
   readonly isDangerous?: boolean | undefined;
   readonly isDisabled?: boolean;
@@ -76,15 +76,15 @@ export function DialogFoot({ action, onAct, isDangerous, isDisabled, close = 'Ca
   );
 }
 
-/** Why something is done, as every command of the API takes it. */
+/** The reason for an action, as every command of the API accepts it. */
 export interface Why {
   readonly reason?: string;
 }
 
 interface FormDialogProps extends DialogProps, Omit<DialogFootProps, 'onAct' | 'onClose'> {
-  /** What the form is for; the button waits until it has ended. What fails is told, and the dialog stays. */
+  /** The form's action; the button waits until it has ended. A failure is shown, and the dialog stays. */
   readonly send: (why: Why) => Promise<void>;
-  /** Whether a person has to say why; `none` where nothing is done yet. */
+  /** Whether a reason is needed; `none` if nothing is done yet. */
   readonly reason?: 'optional' | 'required' | 'none';
 }
 
@@ -121,7 +121,7 @@ interface ReasonFieldProps {
   readonly isRequired?: boolean;
 }
 
-/** Asks why something is done. */
+/** Asks for the reason. */
 export function ReasonField({ text, onChange, isRequired = false }: ReasonFieldProps) {
   return (
     <label class="field">
@@ -143,10 +143,10 @@ export function whyOf(text: string): Why {
 interface Question {
   readonly title: string;
   readonly body: ComponentChildren;
-  /** What the button says: what will be done, not "OK". */
+  /** The button's text names the action, not "OK". */
   readonly action: string;
   readonly isDangerous?: boolean;
-  /** What else is to be decided; `value` is the choice at first. */
+  /** A further decision; `value` is the initial choice. */
   readonly choice?: Choice | undefined;
 }
 
@@ -156,7 +156,7 @@ export interface Choice {
   readonly value: string;
 }
 
-/** A yes. */
+/** The user's consent. */
 interface Confirmed {
   readonly why: Why;
   readonly choice: string | undefined;
@@ -166,7 +166,7 @@ const asked = createState<{ question: Question; answer: (answer: Confirmed | und
   undefined,
 );
 
-/** Asks before something is done that cannot be undone, or that many would notice. Undefined where it is not to be done. */
+/** Asks before an action that cannot be undone, or that many would notice. Undefined if the user declines. */
 export function confirm(question: Question): Promise<Confirmed | undefined> {
   asked.get()?.answer(undefined);
   return new Promise((resolve) => {
@@ -216,7 +216,7 @@ interface Toast {
   readonly id: number;
   readonly tone: 'good' | 'bad';
   readonly message: string;
-  /** A place that the message is about. */
+  /** The place that the message is about. */
   readonly link?: { readonly href: string; readonly text: string } | undefined;
 }
 
@@ -224,7 +224,7 @@ const SHOWN_MS = { good: 6000, bad: 12_000 };
 const toasts = createState<readonly Toast[]>([]);
 let lastId = 0;
 
-/** Says what an action led to. */
+/** Shows the result of an action. */
 export function toast(tone: Toast['tone'], message: string, link?: Toast['link']): void {
   lastId += 1;
   const id = lastId;

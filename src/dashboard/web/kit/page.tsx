@@ -8,7 +8,7 @@ import { Icon } from './pill.tsx';
 
 interface PageProps {
   readonly title: string;
-  /** What the tab says, where the heading is longer or shorter. */
+  /** The tab's title, if the heading is too long or too short for it. */
   readonly tabTitle?: string;
   /** Places above this one. */
   readonly trail?: readonly (readonly [text: string, href: string])[];
@@ -18,11 +18,11 @@ interface PageProps {
   readonly children: ComponentChildren;
 }
 
-/** What people call this service: Sluice, unless its settings name it. */
+/** The service's name for people: Sluice, unless the settings name it. */
 export const serviceName =
   document.querySelector<HTMLMetaElement>('meta[name="application-name"]')?.content ?? 'Sluice';
 
-/** A page: its one heading, the name of the tab, and what can be done here. */
+/** A page: its one heading, the title of the tab, and its actions. */
 export function Page({ title, tabTitle = title, trail = [], badges, actions, children }: PageProps) {
   const isBeside = useContext(Beside);
   const Head = isBeside ? 'div' : 'header';
@@ -54,7 +54,7 @@ export function Page({ title, tabTitle = title, trail = [], badges, actions, chi
   );
 }
 
-/** How many there are of what a page lists, next to its heading. */
+/** The number of items that a page lists, next to its heading. */
 export function Total({ count, isBound = false }: { count: number; isBound?: boolean }) {
   return <span class="muted">{`${format.count(count)}${isBound ? '+' : ''}`}</span>;
 }
@@ -79,7 +79,7 @@ export function Panel({ title, aside, children, isFlush = false }: PanelProps) {
   );
 }
 
-/** Nothing is here, and what to do about it. */
+/** Says that nothing is here, and what to do about it. */
 export function Empty({ icon, title, children }: { icon: Look['icon']; title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -90,7 +90,7 @@ export function Empty({ icon, title, children }: { icon: Look['icon']; title: st
   );
 }
 
-/** Grey bars in place of what is on its way. */
+/** Grey bars in place of content that is loading. */
 export function Skeleton({ lines = 3 }: { lines?: number }) {
   return (
     <div class="skeleton" role="status">
@@ -102,7 +102,7 @@ export function Skeleton({ lines = 3 }: { lines?: number }) {
   );
 }
 
-/** What went wrong in asking, and a way to ask again. */
+/** A failed request, and a button to repeat it. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   const isLogin = error instanceof ApiError && error.status === 401;
   return (
@@ -129,7 +129,7 @@ interface LoadedProps<Answer> {
   readonly children: (answer: Answer) => ComponentChildren;
 }
 
-/** What a resource answered; bars before, the failure if it failed, both answer and failure if a later question did. */
+/** A resource's answer: bars before it, the failure if it failed, both answer and failure if a later request failed. */
 export function Loaded<Answer>({ of: { data, error, refresh }, lines, children }: LoadedProps<Answer>) {
   if (data === undefined && error === undefined) return <Skeleton lines={lines ?? 3} />;
   return (

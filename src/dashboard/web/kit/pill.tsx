@@ -12,7 +12,7 @@ interface PillProps {
   readonly title?: string | undefined;
 }
 
-/** A state: picture and words say it, the colour only helps. */
+/** A state: picture and words express it, the colour only helps. */
 export function Pill({ tone, icon, children, title }: PillProps) {
   return (
     <span class={`pill ${tone}`} title={title}>
@@ -32,13 +32,13 @@ export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Ste
   );
 }
 
-/** The status of a run; one in flight may wait. */
+/** The status of a run; one in flight may be waiting. */
 export function RunPill({ run }: { run: Parameters<typeof runLook>[0] }) {
   const { text, ...look } = runLook(run);
   return <Pill {...look}>{text}</Pill>;
 }
 
-/** What a run waits for and until when, or the step that it failed by or got over. */
+/** What a run waits for and until when, or the step by which it failed or that it survived. */
 export function RunWhy({ run: { waitingFor, failure } }: { run: Pick<Api['Run'], 'waitingFor' | 'failure'> }) {
   if (failure !== null) {
     return (
@@ -116,7 +116,7 @@ export function ModePill({ mode }: { mode: keyof typeof MODES }) {
   );
 }
 
-/** A picture next to text that says the same: hidden from screen readers. */
+/** A picture next to text with the same meaning: hidden from screen readers. */
 export function Icon({ name, spins = false }: { name: Look['icon']; spins?: boolean }) {
   return (
     <svg class={spins ? 'icon spins' : 'icon'} viewBox="0 0 16 16" aria-hidden="true" focusable="false">

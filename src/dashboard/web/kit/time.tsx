@@ -8,11 +8,11 @@ setInterval(() => now.set(Date.now()), TICK_MS);
 
 interface TimeProps {
   readonly at: string | null | undefined;
-  /** The time of day before it, where there is room: in lists, whose rows would else all say the same. */
+  /** Shows the time of day first, if there is room: in lists, whose rows would otherwise all read the same. */
   readonly withClock?: boolean;
 }
 
-/** How long ago, or in how long; the exact time, here and in UTC, on hovering. */
+/** How long ago, or in how long; on hovering, the exact time, here and in UTC. */
 export function Time({ at, withClock = false }: TimeProps) {
   const current = useShared(now);
   if (at === null || at === undefined) return <span class="muted">–</span>;
@@ -25,7 +25,7 @@ export function Time({ at, withClock = false }: TimeProps) {
   );
 }
 
-/** How long something took, or takes so far. */
+/** How long something took, or has taken so far. */
 export function Duration({ from, to }: { from: string | null; to: string | null }) {
   const current = useShared(now);
   if (from === null) return <span class="muted">–</span>;
@@ -37,7 +37,7 @@ export function Duration({ from, to }: { from: string | null; to: string | null 
   );
 }
 
-/** A message, its times as the reader's clock says them. */
+/** A message with its times in the reader's time zone. */
 export function Message({ text: message }: { text: string }) {
   return (
     <>

@@ -9,7 +9,7 @@ import type { Look } from '../looks.ts';
 import { type PagePart, shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
 
-/** What comes in, what becomes of it, and what needs a person. */
+/** Incoming deliveries, their results, and what needs a person. */
 function OverviewPage() {
   const newest = useResource<readonly Api['Delivery'][]>('/webhooks/recent?take=1', {
     refreshOn: ['delivery.received'],
@@ -74,7 +74,7 @@ function InFlightPanel() {
   );
 }
 
-/** What to paste into a terminal first. */
+/** A first command to paste into a terminal. */
 function FirstDelivery({ flows }: { flows: readonly Api['Flow'][] }) {
   const [first] = flows.flatMap(({ triggers }) => triggers.flatMap((trigger) => trigger.sendCommand ?? []));
   if (first === undefined) {
@@ -108,7 +108,7 @@ const COLUMNS: readonly Column<Api['Run']>[] = [
   { name: 'Started', cell: ({ startedAt }) => <Time at={startedAt} />, align: 'end' },
 ];
 
-/** The newest of them. */
+/** The newest runs in flight. */
 function RunsInFlight({ runs, total }: { runs: readonly Api['Run'][]; total: number }) {
   return (
     <>

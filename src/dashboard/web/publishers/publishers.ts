@@ -3,7 +3,7 @@ import type { Api } from '../api-types.ts';
 /** A scheme that belongs to a publisher. */
 export type Publisher = Api['Scheme'] & { readonly setUp: NonNullable<Api['Scheme']['setUp']> };
 
-/** Those of all schemes, by what they call themselves. */
+/** The publishers among all schemes, sorted by title. */
 export function publishersIn(schemes: readonly Api['Scheme'][]): Publisher[] {
   return schemes
     .filter((scheme): scheme is Publisher => scheme.setUp !== null)
@@ -14,14 +14,14 @@ export const titleOf = ({ title, name }: Pick<Api['Scheme'], 'title' | 'name'>) 
 
 const plain = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
 
-/** Whether one of its names or headers has the text in it; only letters and digits count. */
+/** Whether one of its names or headers contains the text; only letters and digits count. */
 export function publisherMatches(publisher: Publisher, text: string): boolean {
   const wanted = plain(text);
   const names = [publisher.name, titleOf(publisher), ...publisher.aliases, ...publisher.headers];
   return names.some((name) => plain(name).includes(wanted));
 }
 
-/** Stands for the public address of the service, which its page does not know. */
+/** Placeholder for the public address of the service, which its page does not know. */
 const HOST = 'https://YOUR-HOST';
 
 /** The URL for the publisher. */
@@ -29,7 +29,7 @@ export function urlFor({ setUp }: Publisher): string {
   return `${HOST}/flows/api/webhook/${String(setUp.inputs.webhookSlug)}`;
 }
 
-/** A flow of one trigger for the publisher, that logs each delivery. */
+/** A flow with one trigger for the publisher, which logs each delivery. */
 export function manifestFor(publisher: Publisher, id: string) {
   const { webhookSlug, ...fields } = publisher.setUp.inputs;
   const url = urlFor(publisher);
@@ -45,13 +45,13 @@ export function manifestFor(publisher: Publisher, id: string) {
   };
 }
 
-/** A piece of the Markdown that steps are written in. */
+/** A piece of the Markdown of set-up steps. */
 interface Piece {
   readonly is: 'text' | 'strong' | 'code';
   readonly text: string;
 }
 
-/** Links lead to pages that the service does not have: of them the text is left. */
+/** Links lead to pages that the service does not have: only their text is kept. */
 export function piecesOf(markdown: string): Piece[] {
   const found = markdown.match(/\*\*[^*]+\*\*|`[^`]+`|\[[^\]]+\]\([^)]*\)|<https?:[^<>]+>|[^*`[<]+|./gs) ?? [];
   return found.map((piece) => {
@@ -62,7 +62,7 @@ export function piecesOf(markdown: string): Piece[] {
   });
 }
 
-/** The addresses in a text, with what is between them. */
+/** The addresses in a text, with the text between them. */
 export function linksIn(text: string): { readonly text: string; readonly isLink: boolean }[] {
   return text
     .split(/(https:\/\/[^\s,;()<>]+)/)
