@@ -2,7 +2,7 @@ import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import type { Settings } from './settings-schema.ts';
 import { type Grant, type GroupGrant, isGroup, isToken, type NamedToken, SCOPES } from './tokens.ts';
 
-/** Who may use the dashboard. */
+/** Who has access to the dashboard. */
 export type DashboardAccess =
   | {
       readonly kind: 'credentials';
@@ -76,7 +76,7 @@ export function credentialsOf(settings: Given): Credentials {
   };
 }
 
-/** Lists every credential; a user, password or token of its own setting has all scopes. */
+/** Lists every credential; those of SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_TOKEN have all scopes. */
 export function listCredentials({ basic, token, tokens = [] }: Credentials): readonly Credential[] {
   return [
     ...(basic === undefined ? [] : [{ id: 'user', name: basic.user, scopes: SCOPES, secret: basic }]),

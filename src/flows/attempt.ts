@@ -19,7 +19,7 @@ export interface Followed {
   readonly limitAt: number;
   /** Steps that it made due and that are leased already. */
   readonly claims: readonly Claim[];
-  /** Runs that it started: by the failure of its own, or by a step that runs a flow. */
+  /** Runs that it started: by the failure of its own run, or by a step that runs a flow. */
   readonly startedRuns: readonly StartedRun[];
 }
 

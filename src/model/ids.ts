@@ -6,7 +6,7 @@ export function timeOfId(id: string): number | undefined {
   return high === undefined || low === undefined ? undefined : Number.parseInt(high + low, 16);
 }
 
-/** The time in the first 48 bits of an id: when it was made, or where a span of ids begins if it marks that. */
+/** The time in the first 48 bits of an id: when it was made or, for the lower bound of a span of ids, its beginning. */
 export function timeIn(id: string): number {
   return Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
 }
