@@ -88,7 +88,7 @@ export function prepareRevision(
   };
 }
 
-/** Where a run must wait; undefined if its flow lets runs overlap. `isVerified` null: the same as the run's source. */
+/** Where a run must wait; undefined if its flow lets runs overlap. `isTrusted` null: as for the run's source. */
 export function orderOf(
   { readOrderKey }: Pick<PreparedRevision, 'readOrderKey'>,
   trigger: Parameters<NonNullable<PreparedRevision['readOrderKey']>>[0],

@@ -156,7 +156,7 @@ export const DETAILS = {
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
 
-/** Scoped to flow and trigger; an unverified delivery only joins other unverified ones. */
+/** Scoped to flow and trigger; an untrusted delivery only joins other untrusted ones. */
 export interface CoalesceClaim {
   readonly key: string;
   readonly isTrusted: boolean;
