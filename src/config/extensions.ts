@@ -41,7 +41,7 @@ export interface PreparedExtensions {
   readonly keySets: KeySets;
   /** By source: the folder belongs to the operator; the API's manifests can reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
-  /** By default, allows requests to use the references of the folder's manifests. */
+  /** By default, allows the API's manifests to use the references of the folder's manifests. */
   useFolder(flows: readonly Pick<LoadedFlow, 'manifest'>[]): void;
 }
 

@@ -280,7 +280,7 @@ function unstorableSecrets(
 
 type Folder = Pick<ManifestFolder, 'flows' | 'unreadable'>;
 
-/** Allows requests to use the folder's references. Those of a flow whose manifest is unreadable stay allowed. */
+/** Allows the API's manifests the folder's references, and keeps those of flows with unreadable manifests. */
 async function useFolder(
   { flows, unreadable }: Folder,
   { store, extensions }: Pick<DeploymentServices, 'store' | 'extensions'>,
@@ -294,7 +294,7 @@ async function useFolder(
 }
 
 /**
- * Records manifests of the folder that are not in force: unreadable ones, and refused ones of new flows. Their names
+ * Notes manifests of the folder that are not in force: unreadable ones, and refused ones of new flows. Their names
  * are not served, unless something else is deployed there.
  */
 function noteUnreadable(
@@ -416,7 +416,7 @@ function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, 
   );
 }
 
-/** An editor or a checkout writes files in several steps: this long must be quiet before they are read. */
+/** An editor or a checkout writes files in several steps: they are read after this time without changes. */
 const QUIET_MS = 200;
 
 /** Calls back when manifests or the variables file have changed; yields the function that stops it. */

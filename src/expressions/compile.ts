@@ -61,7 +61,7 @@ const environments: Readonly<Record<Reader, Environment>> = {
   handshake: makeEnvironment(['headers', 'query']).registerVariable('body', 'dyn'),
 };
 
-/** Variables by environment, as texts. */
+/** Variables that differ by environment, as texts. */
 export type Vars = Readonly<Record<string, string>>;
 
 /** Throws `ExpressionError`, with the position if it is known. */

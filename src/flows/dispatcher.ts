@@ -240,7 +240,7 @@ class StepDispatcher implements Dispatcher {
     return { lease, release };
   }
 
-  /** Claims as many steps as there are slots; without a free one, the claim waits for the next that is left. */
+  /** Claims as many steps as there are slots; without a free one, the claim waits until a slot is freed. */
   #claim(): Promise<void> | undefined {
     // If none waits, a claim of the few due steps leaves slots for steps that are leased as they become due.
     const reserved = this.#slots.reserveForClaim(this.#hasWaiting ? 1 : 1 / 2);

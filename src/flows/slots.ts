@@ -16,13 +16,13 @@ export interface Reserved {
   release(): void;
 }
 
-/** Length of the spans in which left slots are counted, and the longest time in the queue. */
+/** Length of the spans in which freed slots are counted, and the longest time in the queue. */
 const SPAN_MS = 250;
 /** A step that is leased now can run when its transaction has been committed: up to a second later. */
 const SPANS_QUEUED = 4;
 /** Most queued steps beyond the slots: a process that hangs keeps them until its leases end. */
 const MOST_QUEUED = 1000;
-/** A claim without a free slot gets this share of the slots, as they are left. */
+/** A claim without a free slot gets this share of the slots, as they become free. */
 const CLAIMS_SHARE = 1 / 4;
 
 /**
@@ -42,7 +42,7 @@ export interface ReservedForClaim extends Reserved {
  * Counts the steps that run at once in this process, and those that are about to.
  *
  * While steps are quick, slots are free again before a step that becomes due is stored. So more steps can be leased
- * than there are slots: they are queued here, by flows, and a left slot goes to the flow whose turn it is.
+ * than there are slots: they are queued here, by flows, and a freed slot goes to the flow whose turn it is.
  */
 export class Slots {
   readonly #all: number;
@@ -81,7 +81,7 @@ export class Slots {
     return this.#isAlone ? 0 : Math.max(0, this.#all - this.#running - this.#queued - this.#reserved);
   }
 
-  /** Whether each slot is left several times a second. */
+  /** Whether each slot is freed several times a second. */
   get isQuick(): boolean {
     return this.#isQuickAt(this.#left.count);
   }
@@ -127,7 +127,7 @@ export class Slots {
 
   /**
    * Reserves this share of the free slots for a claim; undefined if none is free yet. If steps are quick, the queue and
-   * future steps could take all slots for as long as deliveries pour in: then a share of the left slots is reserved for
+   * future steps could take all slots for as long as deliveries pour in: then a share of the freed slots is reserved for
    * the claim, which takes no slot that is kept for idle flows, because they get those without a claim.
    */
   reserveForClaim(share: number): ReservedForClaim | undefined {
@@ -336,7 +336,7 @@ class FlowSteps implements Waiter {
   }
 }
 
-/** Counts the slots that are left in each span of time. */
+/** Counts the slots that are freed in each span of time. */
 class LeftSlots {
   readonly #clock: Pick<Clock, 'monotonic'>;
   #span = 0;

@@ -32,7 +32,7 @@ interface KnownSteps {
   readonly path: JsonPath;
   /** Whether the value at a path does not fit the schema, so that no conclusions can be drawn from it. */
   readonly isBroken: (path: JsonPath) => boolean;
-  /** Values by environment. */
+  /** Variables that differ by environment. */
   readonly vars?: Vars | undefined;
   /** The loops around the graph, outermost first: the loop's key, and the steps next to it. */
   readonly outer: readonly { readonly stepKey: string; readonly known: KnownSteps }[];

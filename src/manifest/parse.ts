@@ -62,7 +62,7 @@ export interface ManifestRules extends StepRules {
   readonly strict: boolean;
   /** Whether plain-text secrets are stored, sealed. */
   readonly sealsSecrets?: boolean | undefined;
-  /** Variables by environment, for expressions; none if not given. */
+  /** Variables that differ by environment, for expressions; none if not given. */
   readonly vars?: Vars | undefined;
   /** The origin of the manifests; defaults to the folder. */
   readonly source?: ManifestSource | undefined;

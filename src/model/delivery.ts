@@ -121,7 +121,7 @@ export interface DeliveryRecord {
   readonly shares?: readonly DeliveryShare[] | undefined;
 }
 
-/** The outcome of a delivery at one of several triggers, which never coalesce it. `closed`: the flow was closed. */
+/** The outcome of a delivery at one of several triggers, which never coalesce it. `closed`: its flow accepted none. */
 export const SHARE_OUTCOMES = ['duplicate', 'filtered', 'answered', 'unevaluated', 'closed', 'discarded'] as const;
 
 export interface DeliveryShare {
