@@ -1,9 +1,11 @@
 import type { Environment } from '@marcbachmann/cel-js';
+import { Duration } from '@marcbachmann/cel-js/evaluator';
 import { RE2JS } from 're2js';
 import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
+import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import { ConversionError, isEqual, isRecord, toOperand } from './values.ts';
+import { addDurations, ConversionError, isEqual, isRecord, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -37,6 +39,7 @@ const ERROR_STEPS = 300;
 /** A time zone is looked up by name at every call. */
 const TIME_ZONE_STEPS = 2_000;
 const SEARCHES: ReadonlySet<string> = new Set(['contains', 'indexOf', 'lastIndexOf', 'split']);
+const COUNTS: ReadonlySet<string> = new Set(['size', 'substring', 'indexOf', 'lastIndexOf']);
 /** A longer search text defeats the engine's search tables: then each position of the text can cost its length. */
 const MAX_TABLED_SEARCH = 250;
 const PAIRS_PER_STEP = 256;
@@ -197,6 +200,12 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       return (left, right, ...rest) => {
         chargeSize(left);
         chargeSize(right);
+        if (left instanceof Duration && right instanceof Duration) return addDurations(left, '+', right);
+        return handle(toOperand(left), toOperand(right), ...rest);
+      };
+    case '-':
+      return (left, right, ...rest) => {
+        if (left instanceof Duration && right instanceof Duration) return addDurations(left, '-', right);
         return handle(toOperand(left), toOperand(right), ...rest);
       };
     case 'comprehension':
@@ -206,7 +215,7 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       };
     case 'call':
     case 'rcall':
-      return documentCall({ args, start }, handle) ?? meteredCall(args, handle);
+      return documentCall({ args, start }, handle) ?? meteredCall({ args, start }, handle);
     case '!_':
     case '-_':
     case '?:':
@@ -231,17 +240,13 @@ function documentCall({ args, start }: Pick<CheckedNode, 'args' | 'start'>, hand
     const [text] = Array.isArray(given) ? given : [];
     if (typeof text !== 'string') return handle(given, ...rest);
     current.charge(text.length / PARSED_CHARACTERS_PER_STEP);
-    try {
-      return read(text);
-    } catch (error) {
-      if (error instanceof ConversionError) error.position = start;
-      throw error;
-    }
+    return at(start, () => read(text));
   };
 }
 
-function meteredCall(args: unknown, handle: Handle): Handle {
+function meteredCall({ args, start }: Pick<CheckedNode, 'args' | 'start'>, handle: Handle): Handle {
   const name = Array.isArray(args) ? String(args[0]) : '';
+  const correct = Object.hasOwn(CORRECTIONS, name) ? CORRECTIONS[name] : undefined;
   const written = writtenPattern(args);
   return (given, ...rest) => {
     const [first] = Array.isArray(given) ? given : [];
@@ -253,10 +258,23 @@ function meteredCall(args: unknown, handle: Handle): Handle {
     if (name === 'matches' && typeof text === 'string' && typeof pattern === 'string') {
       return matches(text, written ?? compileDynamicPattern(pattern, current), current);
     }
-    const result = handle(operands, ...rest);
+    const result =
+      correct === undefined
+        ? handle(operands, ...rest)
+        : at(start, () => correct(operands, (given) => handle(given, ...rest)));
     chargeSize(result);
     return result;
   };
+}
+
+/** Has a conversion that fails name its place in the expression. */
+function at<Result>(start: number, convert: () => Result): Result {
+  try {
+    return convert();
+  } catch (error) {
+    if (error instanceof ConversionError) error.position = start;
+    throw error;
+  }
 }
 
 function chargeCall(name: string, operands: readonly unknown[]): void {
@@ -272,8 +290,8 @@ function chargeCall(name: string, operands: readonly unknown[]): void {
     const separator = typeof argument === 'string' ? argument.length : 0;
     for (const item of subject) current.chargeText((typeof item === 'string' ? item.length : 0) + separator);
   }
-  // Counts code points one by one.
-  if (name === 'size' && typeof subject === 'string') current.chargeItems(subject.length);
+  // Count code points one by one.
+  if (COUNTS.has(name) && typeof subject === 'string') current.chargeItems(subject.length);
   if (name.startsWith('get') && typeof argument === 'string') current.charge(TIME_ZONE_STEPS);
 }
 

@@ -103,7 +103,7 @@ export function fromCel(value: unknown, budget: Budget, depth = 0): Json {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
   if (value instanceof Date) return value.toISOString();
   if (value instanceof UnsignedInt) return fromInteger(value.value);
-  if (value instanceof Duration) return value.toString();
+  if (value instanceof Duration) return durationText(value);
   throw new ConversionError('its result is a type or namespace, which JSON cannot hold');
 }
 
@@ -141,6 +141,26 @@ function fromRecord(record: Readonly<Record<string, unknown>>, budget: Budget, d
     entries.push([key, made]);
   }
   return isSame ? (record as { readonly [key: string]: Json }) : Object.fromEntries(entries);
+}
+
+const NANOS = 1_000_000_000n;
+
+const nanosOf = ({ seconds, nanos }: Duration) => seconds * NANOS + BigInt(nanos);
+
+/** The sum or the difference of two durations; the library's own loses a second where one is negative. */
+export function addDurations(left: Duration, operator: '+' | '-', right: Duration): Duration {
+  const sum = operator === '+' ? nanosOf(left) + nanosOf(right) : nanosOf(left) - nanosOf(right);
+  return new Duration(sum / NANOS, Number(sum % NANOS));
+}
+
+/** Such as `90s` or `-1.5s`. */
+function durationText(duration: Duration): string {
+  const nanos = nanosOf(duration);
+  const magnitude = nanos < 0n ? -nanos : nanos;
+  const fraction = String(magnitude % NANOS)
+    .padStart(9, '0')
+    .replace(/0+$/, '');
+  return `${nanos < 0n ? '-' : ''}${magnitude / NANOS}${fraction && `.${fraction}`}s`;
 }
 
 /** The kind of a value in words: `null`, `an array`, `a string`. */

@@ -1,0 +1,119 @@
+import { decodeUtf8 } from './trigger-body.ts';
+import { ConversionError } from './values.ts';
+
+type Operands = readonly unknown[];
+type Call = (operands: Operands) => unknown;
+
+/**
+ * Calls that the CEL library, 8.0, answers otherwise than CEL's definition (github.com/google/cel-spec, read 2026-11):
+ * silently with another value, by the time zone of the process, or by UTF-16 units where `size` counts characters.
+ */
+export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Call) => unknown>> = {
+  int: (operands, call) => call(readable(operands, INTEGER, 'int() got a text that is not a whole number')),
+  uint: (operands, call) => call(readable(operands, INTEGER, 'uint() got a text that is not a whole number')),
+  double: (operands, call) => call(readable(operands, DOUBLE, 'double() got a text that is not a number')),
+  duration: (operands, call) => call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')),
+  timestamp: ([given], call) => call([typeof given === 'string' ? toTime(given) : given]),
+  string([given], call) {
+    if (!(given instanceof Uint8Array)) return call([given]);
+    const text = decodeUtf8(Buffer.from(given));
+    if (text === undefined) throw new ConversionError('string() got bytes that are not text in UTF-8');
+    return text;
+  },
+  lowerAscii: ([text], call) =>
+    typeof text === 'string' ? text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : call([text]),
+  upperAscii: ([text], call) =>
+    typeof text === 'string' ? text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()) : call([text]),
+  substring: ([text, ...places], call) => call([text, ...places.map((place) => unitAt(text, place))]),
+  indexOf: found,
+  lastIndexOf: found,
+  getFullYear: field((date) => date.getUTCFullYear()),
+  getMonth: field((date) => date.getUTCMonth()),
+  getDate: field((date) => date.getUTCDate()),
+  getDayOfMonth: field((date) => date.getUTCDate() - 1),
+  getDayOfWeek: field((date) => date.getUTCDay()),
+  getDayOfYear: field((date) => Math.round((date.getTime() - new Date(date).setUTCMonth(0, 1)) / DAY_MS)),
+  getHours: field((date) => date.getUTCHours()),
+  getMinutes: field((date) => date.getUTCMinutes()),
+  getSeconds: field((date) => date.getUTCSeconds()),
+  getMilliseconds: field((date) => date.getUTCMilliseconds()),
+};
+
+const DAY_MS = 86_400_000;
+
+const INTEGER = /^[+-]?\d+$/;
+const DOUBLE = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)$/i;
+const DURATION = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/;
+
+function readable(operands: Operands, form: RegExp, problem: string): Operands {
+  const [given] = operands;
+  if (typeof given === 'string' && !form.test(given)) throw new ConversionError(problem);
+  return operands;
+}
+
+/** RFC 3339, with a blank instead of its T as well. */
+const TIME =
+  /^(\d{4}-\d\d-\d\d)[Tt ]((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(\d{1,3})\d*)?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** The same time in the form that the library reads. Its `Date` takes 30 February for 2 March. */
+function toTime(text: string): string {
+  const [, day = '', time, fraction = '0', zone = ''] = TIME.exec(text) ?? [];
+  const date = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(day)) {
+    throw new ConversionError('timestamp() got a text that is not a time as in 2026-01-31T12:00:00Z');
+  }
+  return `${day}T${time}.${fraction}${zone.toUpperCase()}`;
+}
+
+const SURROGATE = /[\ud800-\udfff]/;
+
+/** The place of a character in UTF-16 units; one outside of the text stays so. */
+function unitAt(text: unknown, place: unknown): unknown {
+  if (typeof text !== 'string' || typeof place !== 'bigint' || place < 0n || !SURROGATE.test(text)) return place;
+  let unit = 0;
+  let left = place;
+  for (; left > 0n && unit < text.length; left -= 1n) unit += (text.codePointAt(unit) ?? 0) > 0xffff ? 2 : 1;
+  return BigInt(left > 0n ? text.length + 1 : unit);
+}
+
+function found([text, searched, ...from]: Operands, call: Call): unknown {
+  const unit = call([text, searched, ...from.map((place) => unitAt(text, place))]);
+  if (typeof text !== 'string' || typeof unit !== 'bigint' || unit < 0n || !SURROGATE.test(text)) return unit;
+  return BigInt([...text.slice(0, Number(unit))].length);
+}
+
+/** Of a time, in UTC or in the zone that is named: the library's own answers depend on the time zone of the process. */
+function field(read: (date: Date) => number) {
+  return ([given, zone]: Operands, call: Call): unknown => {
+    if (!(given instanceof Date)) return call([given]);
+    if (zone !== undefined && typeof zone !== 'string') return call([given, zone]);
+    return BigInt(read(zone === undefined ? given : shiftedTo(given, zone)));
+  };
+}
+
+/** A time whose fields in UTC are those of the given time in the zone. */
+function shiftedTo(date: Date, timeZone: string): Date {
+  let format: Intl.DateTimeFormat;
+  try {
+    format = new Intl.DateTimeFormat('en-US', { ...FIELDS, timeZone });
+  } catch {
+    throw new ConversionError('no time zone has the name that it got, as in "Europe/Berlin" or "+02:00"');
+  }
+  const parts = Object.fromEntries(format.formatToParts(date).map(({ type, value }) => [type, Number(value)]));
+  const { year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0 } = parts;
+  const shifted = new Date(0);
+  shifted.setUTCFullYear(year, month - 1, day);
+  shifted.setUTCHours(hour, minute, second, date.getUTCMilliseconds());
+  return shifted;
+}
+
+const FIELDS = {
+  calendar: 'gregory',
+  hourCycle: 'h23',
+  year: 'numeric',
+  month: 'numeric',
+  day: 'numeric',
+  hour: 'numeric',
+  minute: 'numeric',
+  second: 'numeric',
+} as const;

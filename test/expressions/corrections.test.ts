@@ -1,0 +1,95 @@
+import { afterEach, describe, expect, it, test } from 'vitest';
+import { Budget } from '../../src/expressions/budget.ts';
+import { compileExpression } from '../../src/expressions/compile.ts';
+import type { Json } from '../../src/model/json.ts';
+
+const ofBody = (source: string, body: Json = null) =>
+  compileExpression(source, 'delivery').evaluateIn({ roots: { body, headers: {} }, budget: new Budget() });
+
+describe('texts are read as CEL defines it', () => {
+  test.each<[string, Json]>([
+    ['int("007")', 7],
+    ['int("+5") + int("-5")', 0],
+    ['double(".5") + double("1e2")', 100.5],
+    ['duration("1h30m") == duration("5400s")', true],
+    ['timestamp("2024-02-29T23:59:59Z")', '2024-02-29T23:59:59.000Z'],
+    ['timestamp("2026-01-02 03:04:05.5+02:00")', '2026-01-02T01:04:05.500Z'],
+    ['timestamp("2026-01-02T03:04:05.123456789+02:00")', '2026-01-02T01:04:05.123Z'],
+    ['string(b"abc")', 'abc'],
+  ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
+
+  test.each([
+    ['int(body)', '', 'int() got a text that is not a whole number'],
+    ['int(body)', '0X1F', 'int() got a text that is not a whole number'],
+    ['int(body)', '0b11', 'int() got a text that is not a whole number'],
+    ['uint(body)', '', 'uint() got a text that is not a whole number'],
+    ['double(body)', '0x10', 'double() got a text that is not a number'],
+    ['duration(body)', 'h', 'duration() got a text that is not like 1h30m'],
+    ['timestamp(body)', '2026-02-30T00:00:00Z', 'timestamp() got a text that is not a time'],
+    ['timestamp(body)', '28 March 2026 17:30:00', 'timestamp() got a text that is not a time'],
+    ['timestamp(body)', '2026-03-28T24:00:00Z', 'timestamp() got a text that is not a time'],
+    ['string(b"\\xff" + b"x")', '', 'string() got bytes that are not text in UTF-8'],
+    ['timestamp("2026-01-02T03:04:05Z").getHours(body)', 'Mars', 'no time zone has the name'],
+  ])('%s refuses %j, and quotes nothing of it', (source, body, problem) => {
+    expect(() => ofBody(source, body)).toThrow(`${problem}`);
+    if (body !== '') expect(() => ofBody(source, body)).not.toThrow(`"${body}"`);
+  });
+});
+
+describe('places in a text count characters, as its size does', () => {
+  test.each<[string, Json]>([
+    ['size(body)', 5],
+    ['body.indexOf("b")', 2],
+    ['body.indexOf("😀", 2)', 3],
+    ['body.lastIndexOf("😀")', 3],
+    ['body.indexOf("x")', -1],
+    ['body.substring(1, 2)', '😀'],
+    ['body.substring(3)', '😀c'],
+    ['body.substring(size(body))', ''],
+  ])('%s', (source, expected) => expect(ofBody(source, 'a😀b😀c')).toEqual(expected));
+
+  it('refuses a place behind the last character', () => {
+    for (const place of [6, 7, 8]) expect(() => ofBody(`body.substring(${place})`, 'a😀b😀c')).toThrow('out of range');
+  });
+});
+
+test('lowerAscii and upperAscii change ASCII letters alone', () => {
+  expect(ofBody('body.lowerAscii() + " " + body.upperAscii()', 'AbİßÉé')).toBe('abİßÉé ABİßÉé');
+});
+
+describe('durations', () => {
+  test.each<[string, Json]>([
+    ['duration("-1.5s")', '-1.5s'],
+    ['duration("-0.000000001s")', '-0.000000001s'],
+    ['duration("-1.5s") + duration("0s")', '-1.5s'],
+    ['duration("0.5s") - duration("1s")', '-0.5s'],
+    ['duration("0.5s") - duration("1s") == duration("-500ms")', true],
+    ['timestamp("2026-01-01T00:00:00Z") - timestamp("2026-01-01T00:00:01.250Z")', '-1.25s'],
+  ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
+});
+
+describe('the fields of a time do not depend on the time zone of the process', () => {
+  const usual = process.env.TZ;
+  afterEach(() => {
+    if (usual === undefined) delete process.env.TZ;
+    else process.env.TZ = usual;
+  });
+
+  test.each(['UTC', 'Europe/Berlin', 'America/New_York', 'Pacific/Apia'])('in %s', (zone) => {
+    process.env.TZ = zone;
+    expect(new Intl.DateTimeFormat().resolvedOptions().timeZone).toBe(zone);
+    const expected: [string, Json][] = [
+      ['timestamp("2026-07-01T00:00:00Z").getDayOfYear()', 181],
+      ['timestamp("2026-12-31T23:30:00Z").getDayOfYear()', 364],
+      ['timestamp("2026-12-31T23:30:00Z").getDayOfYear("Europe/Berlin")', 0],
+      ['timestamp("2026-12-31T23:30:00Z").getFullYear("Europe/Berlin")', 2027],
+      ['timestamp("2026-03-28T17:30:00Z").getHours("Asia/Tokyo")', 2],
+      ['timestamp("2026-03-08T02:30:00-05:00").getHours("-05:00")', 2],
+      ['timestamp("2026-03-28T18:15:00Z").getMinutes("Asia/Kathmandu")', 0],
+      ['timestamp("2026-06-30T23:30:00Z").getDayOfWeek("+05:30")', 3],
+      ['timestamp("2026-06-30T23:30:00.250Z").getMilliseconds("+05:30")', 250],
+      ['timestamp("0050-03-01T00:00:00Z").getFullYear("UTC")', 50],
+    ];
+    expect(expected.map(([source]) => [source, ofBody(source)])).toEqual(expected);
+  });
+});
