@@ -39,7 +39,7 @@ export interface AcceptanceServices {
   readonly newId: () => string;
 }
 
-/** Whether a delivery that passes the gates is acted on, held or refused now: its flow may be disabled or drained at any time. */
+/** Whether a delivery that passes the gates is accepted, held or refused now; flows can be disabled at any time. */
 export function admissionTo(
   prepared: PreparedTrigger,
   { catalog, holding }: { catalog: Pick<Catalog, 'find'>; holding: Pick<Holding, 'counts' | 'takes'> },
@@ -51,20 +51,21 @@ export function admissionTo(
   return prepared.signals === undefined && (holding.counts.get(flowId) ?? 0) > 0 ? 'held' : 'open';
 }
 
-/** What the store says where the run may not start yet. */
+/** The store's result if the run must not start yet. */
 type Held = Exclude<HoldResult, { kind: 'open' }>;
 
 /**
- * Commits an accepted delivery: nonce, idempotency key, record, run and entry steps, all of it or nothing; where its flow
- * starts no runs now, what starts the run later. What the store says is durable when the promise resolves, and only then
- * may a 200 leave. 'outdated' where the flow was deployed or closed while the gates thought: the caller looks at it again.
+ * Commits an accepted delivery, all or nothing: nonce, idempotency key, record, run and entry steps; if its flow
+ * starts no runs now, what starts the run later. The result is durable once the promise resolves; only then may a 200
+ * leave. 'outdated': the flow was deployed or closed while the gates ran, so the caller must look at the delivery
+ * again.
  */
 export function acceptDelivery(reception: ReadReception, services: AcceptanceServices): Promise<AcceptResult | Held> {
   const { trigger, span } = reception;
   const { trigger: definition } = trigger;
-  // Asked again, because the gates may have taken seconds.
+  // Check the clock again: the gates may have taken seconds.
   if (!services.clock.isFit()) return Promise.reject(new UnfitClockError());
-  // The newest, whatever was deployed when the gates were asked.
+  // Use the newest revision, even if it was deployed after the gates ran.
   const flow = services.catalog.find(definition.flowId) ?? trigger.flow;
   const parent = span === undefined ? null : traceparentOf(span);
   const attributes = { 'flow.id': flow.record.id, 'flow.trigger': definition.triggerKey };
@@ -80,13 +81,13 @@ async function holdDelivery(
   { holding, engine }: Pick<AcceptanceServices, 'holding' | 'engine'>,
 ): Promise<AcceptResult | Held> {
   const held = await holding.hold(acceptance);
-  // Otherwise the run is to start at once after all.
+  // 'open': the flow starts runs again, so this one starts at once.
   return held.kind === 'open' ? engine.accept(acceptance) : held;
 }
 
 /**
- * The same for all triggers that share the slug, all of it or nothing: each is what `acceptDelivery` makes of it, except that what
- * one has accepted is known to all. `redelivery` starts no run of a closed flow.
+ * Commits a delivery for all triggers that share the slug, all or nothing. Each gets the result of `acceptDelivery`,
+ * but a nonce or idempotency key known to one is known to all. A `redelivery` starts no run of a closed flow.
  */
 export function acceptShared(
   reception: SharedReception,
@@ -122,7 +123,7 @@ export function acceptShared(
 
 const START = { open: 'now', held: 'later', disabled: 'never' } as const;
 
-/** What is stored of a delivery, and the run that it starts at one trigger. */
+/** Everything to store when one trigger accepts a delivery, including the run that it starts. */
 function acceptanceOf(
   reception: ReadReception,
   { flow, traceparent }: { readonly flow: DeployedFlow; readonly traceparent: string | null },
@@ -145,9 +146,9 @@ function acceptanceOf(
     body: () => body.exactValue(),
     envelope: () => body.envelope(),
   });
-  // Anyone can guess the key of an event that is still to come.
+  // Only verified deliveries: anyone can guess the key of a future event.
   const sentKey = isTrusted(reception) ? idempotencyKey(delivery.headers['idempotency-key']) : undefined;
-  // A key is kept as long as its run: without one, it names an event.
+  // A key is stored with its run. A trigger that signals starts no run, so the key then serves as an event id.
   const eventId =
     expressions?.eventId ?? (trigger.signals && sentKey && hash('sha256', `${sentKey}\n${delivery.body}`));
   const run = services.engine.planRun({
@@ -171,14 +172,14 @@ function acceptanceOf(
     event: eventId === undefined ? undefined : eventClaim(eventId, reception, services.clock),
     isFiltered: expressions?.filteredBy === undefined ? undefined : true,
     signal: trigger.signals?.claim({ key: expressions?.key, body, run }),
-    // A flow without steps waits for nothing.
+    // The run of a flow without steps is complete already, so no delivery can join it.
     coalesce: run.completedAt === null ? joining?.claim : undefined,
     judgedBy: reception.judgedBy?.(flow.record),
     run,
   };
 }
 
-/** How its run reads the body: the sender may hide it behind other headers, or say it of the document. */
+/** Adds how the run reads the body. A sender could crowd that out with other headers, or fake the document header. */
 function withDeclared(ofRun: Delivery['headers'], { delivery, trigger }: TriggeredReception): Delivery['headers'] {
   const document = trigger.documentIn(delivery.headers);
   const encoding = delivery.content && delivery.headers['content-encoding'];
@@ -191,7 +192,7 @@ function withDeclared(ofRun: Delivery['headers'], { delivery, trigger }: Trigger
   };
 }
 
-/** What the expressions of its trigger say of a delivery that may start a run; undefined where it has none. */
+/** Results of the trigger's expressions for a delivery that may start a run; undefined if it has no expressions. */
 export function judgeByExpressions(
   reception: Pick<TriggeredReception, 'delivery' | 'trigger' | 'judgement'> & { readonly body: ArrivingBody },
 ): ExpressionResults | undefined {
@@ -200,25 +201,25 @@ export function judgeByExpressions(
   return trigger.judgeByExpressions?.(delivery.headers, body, { verifiedHeaders, isTrusted: isTrusted(reception) });
 }
 
-/** The signature gate passed, or there is none: what an unverified delivery claims stands against no verified one. */
+/** The signature gate passed, or there is none. Claims of an unverified delivery never count against a verified one. */
 function isTrusted({ judgement }: Pick<TriggeredReception, 'judgement'>): boolean {
   const verdict = judgement.gateResults.find(({ gate }) => gate === signatureGate.name);
   return verdict === undefined || verdict.outcome === 'passed';
 }
 
-/** The name of the key that verified the delivery. One that a person delivers again says nothing of the publisher. */
+/** The name of the key that verified the delivery; undefined for redeliveries: they say nothing about the publisher. */
 function verifyingKey({ trigger, judgement, redelivery }: TriggeredReception): string | undefined {
   const { isVerified, usedPreviousKey, otherKey } = judgement.evidence;
   if (isVerified !== true || redelivery !== undefined) return undefined;
   return trigger.namedKey(usedPreviousKey === true ? 'previous' : 'current', otherKey)?.name;
 }
 
-/** By the ledger. A gate may have thought about it for seconds. One that is delivered again by hand lives from then on. */
+/** Arrival in ledger time; gates may have taken seconds since. A redelivery arrives when it is delivered again. */
 function arrivalOf({ startedAt }: TriggeredReception, clock: ServiceClock): number {
   return Math.floor(clock.ledger() - (clock.monotonic() - startedAt));
 }
 
-/** What a person delivers again has a run of its own, as what has no key. */
+/** Redeliveries and deliveries without a key are not coalesced. */
 function joiningOf(
   reception: TriggeredReception,
   claimed: { readonly key: string; readonly at: number; readonly headers: Delivery['headers'] },
@@ -233,7 +234,7 @@ function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClo
   return { id, arrivedAt, expiresAt: arrivedAt + eventLifeMs(reception.trigger.trigger.inputs) };
 }
 
-/** Every accepted delivery is named, so that no deploy that asks for its name later takes it for a new one. */
+/** Every accepted delivery gets a nonce, so that a later revision that checks nonces does not take it for a new one. */
 function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
   const { delivery, trigger, judgement } = reception;
   const { evidence } = judgement;
@@ -245,7 +246,7 @@ function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceCl
     digest,
     arrivedAt,
     expiresAt: arrivedAt + lifeMs,
-    // The gates saw a body that may hold more than is kept.
+    // The digest covers the body that the gates saw, which may hold more than the kept body.
     bodySha256: isOfBody && trigger.keepBody === undefined ? digest : hash('sha256', delivery.body),
     isTrusted: isTrusted(reception),
     isAsked: evidence.nonce !== undefined,
@@ -253,7 +254,7 @@ function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceCl
   };
 }
 
-// A key of any length is honoured; a very long one is kept as its digest.
+// Keys of any length are honoured; a very long one is stored as its digest.
 function idempotencyKey(sent: string | undefined): string | undefined {
   if (sent === undefined || sent.trim() === '') return undefined;
   const key = sent.trim();

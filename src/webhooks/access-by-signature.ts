@@ -10,35 +10,35 @@ import { resolveScheme } from './schemes/resolve.ts';
 import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
 import type { StandardRule } from './schemes/standards/standard.ts';
 
-/** By what signatures are verified at one trigger, and with which keys. */
+/** How one trigger verifies signatures, and with which keys. */
 export interface SignatureRule {
   readonly scheme: string;
-  /** Each of them alone is enough; none where the gate refuses everything. */
+  /** Any one of them is enough; empty if the gate refuses everything. */
   readonly ways: readonly SignatureWay[];
-  /** What the operator registered as the scheme, as data. */
+  /** The scheme as the operator registered it, as data. */
   readonly registration: Json;
 }
 
 /** One key and how signatures are verified with it. */
 interface SignatureWay {
   readonly by: SignatureSpec | SignatureVerifier | StandardRule;
-  /** What of the trigger's fields the verification reads besides. */
+  /** This and the next three: other fields of the trigger that verification reads. */
   readonly requiresTimestamp: boolean;
   readonly allowsSha1: boolean;
   readonly isSandbox: boolean;
   readonly url: string | undefined;
-  /** Only code knows what a verifier does with a previous key, so there both count as one. */
+  /** One key; for a verifier current and previous together, since only its code knows how it uses the previous one. */
   readonly keys: readonly KeyIdentity[];
 }
 
-/** A key is the same by its value, or by where it comes from: a rotation behind a reference is no other key. */
+/** Keys are the same if their values or their references are: rotating the value behind a reference is no change. */
 interface KeyIdentity {
   readonly value: string | undefined;
   readonly reference: string | undefined;
   readonly learnedBy: string | undefined;
 }
 
-/** Whether more or less gets in, and why in a sentence. */
+/** Whether more or fewer deliveries get in, and one sentence that says why. */
 export type Difference = readonly [Exclude<Access, 'same'>, string];
 
 export function signatureRule(
@@ -101,7 +101,7 @@ export function signatureRule(
     trigger.keys.current === undefined && learnsKey(spec, inputs)
       ? JSON.stringify([trigger.flowId, trigger.triggerKey, spec.name])
       : undefined;
-  // Without a current key no previous one is read.
+  // Without a current key, the previous key is not read.
   if (current === undefined && learnedBy === undefined) return { scheme: spec.name, ways: [] };
   return {
     scheme: spec.name,
@@ -129,7 +129,7 @@ export function compareSignatures(before: SignatureRule, after: SignatureRule): 
   return [['narrower', after.ways.length === 0 ? 'No signature can pass.' : 'Fewer signatures pass.']];
 }
 
-/** Whether all that passes the one way passes the outer one. */
+/** Whether `outer` accepts every delivery that `way` accepts. */
 function admits(outer: SignatureWay, way: SignatureWay): boolean {
   return (
     haveSameKeys(outer, way) &&
@@ -148,7 +148,7 @@ function haveSameKeys(one: SignatureWay, other: SignatureWay): boolean {
 function isSameKey(one: KeyIdentity, other: KeyIdentity | undefined): boolean {
   const isSame = (a: string | undefined, b: string | undefined) => a !== undefined && a === b;
   if (one.learnedBy !== undefined || other?.learnedBy !== undefined) {
-    // Who learns may come to know any key; one that is configured is known.
+    // A trigger that learns its key may learn any key; a configured key is fixed.
     if (isSame(one.learnedBy, other?.learnedBy)) return true;
     return other?.learnedBy === undefined && isSame(one.value, other?.value);
   }
@@ -159,7 +159,7 @@ function isSameKey(one: KeyIdentity, other: KeyIdentity | undefined): boolean {
   );
 }
 
-/** Of segments in one header, any that is accepted may be the signature; without that only the same ones compare. */
+/** If `outer` accepts several segments of a header, `way` may read fewer of them; otherwise forms must be equal. */
 function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean {
   if ('standard' in outer && 'standard' in way) return admitsRule(outer, way);
   if (!('signs' in outer && 'signs' in way)) return isDeepStrictEqual(outer, way);
@@ -175,7 +175,7 @@ function admitsForm(outer: SignatureWay['by'], way: SignatureWay['by']): boolean
   return isSplitAlike && some.valueKeys.every((key) => all.valueKeys.includes(key));
 }
 
-/** A rule that asks for more admits less. What every delivery is compared with has to be the same. */
+/** A rule that asks for more admits less. Parts that every delivery is compared with must be equal. */
 function admitsRule(outer: StandardRule, way: StandardRule): boolean {
   if ((outer.keyEncoding ?? 'utf8') !== (way.keyEncoding ?? 'utf8')) return false;
   const isNoStricter = (one: string | undefined, other: string | undefined) => one === undefined || one === other;
@@ -199,7 +199,7 @@ function admitsRule(outer: StandardRule, way: StandardRule): boolean {
   return isNoStricter(outer.keyId, way.keyId) && outer.components.every((it) => way.components.includes(it));
 }
 
-/** A spec as it is read: headers and what comes before their values in any case, what is empty as what is absent, keys in any order. */
+/** A spec as it is read: case of header names and prefixes and order of keys do not count; empty means absent. */
 function readForm(spec: SignatureSpec) {
   const { headers, prefix = '', headerValuePrefix = '', multiValue } = spec;
   return {

@@ -16,54 +16,54 @@ import { type AddressSet, includesAddresses } from './networks/addresses.ts';
 import { registrationOf } from './schemes/resolve.ts';
 import { type EventIdentity, eventIdentityOf } from './trigger-expressions.ts';
 
-/** What decides who gets in through one webhook trigger, with all settings and defaults filled in. */
+/** Everything that decides who gets in through one webhook trigger, with all settings and defaults filled in. */
 export interface Entrance {
   readonly mode: EnforcementMode;
-  /** Other flows may get what is delivered to it. */
+  /** Other flows may get its deliveries. */
   readonly isShared?: boolean;
-  /** Undefined where the trigger is not served: nobody gets in, in any mode. */
+  /** Undefined if the trigger is not served: no delivery gets in, in any mode. */
   readonly gates: EntranceGates | undefined;
-  /** The step that its deliveries answer, and by which key; undefined where they start runs. */
+  /** The step that its deliveries answer, and by which key; undefined if they start runs. */
   readonly answers?: string | undefined;
-  /** The publisher's log whose entries are taken although no signature of theirs is verified; undefined where none is. */
+  /** The publisher's log whose entries are accepted without a verified signature; undefined if there is none. */
   readonly unsignedFrom?: string | undefined;
-  /** How the address of a client is found, for gates that go by it. */
+  /** How client addresses are found, for gates that judge by address. */
   readonly addresses?: Pick<GateSettings, 'trustedProxies' | 'forwardedHeaderDepth'> | undefined;
 }
 
-/** What each gate judges by. */
+/** The rule of each gate. */
 interface Rules {
   readonly ip: AddressSet;
   readonly unverifiedRateLimit: RateLimit;
   readonly rateLimit: RateLimit & { readonly isPerIp: boolean };
   readonly signature: SignatureRule;
   readonly replay: ReplayRule;
-  /** One text for JSON Schemas that mean the same; null for one that cannot be used, which no body fits. */
+  /** Equal for JSON Schemas that mean the same; null for an unusable schema, which no body fits. */
   readonly bodySchema: string | null;
   readonly operators: OperatorGates;
-  /** No gate: what tells deliveries of one event apart, so that the second starts nothing. */
+  /** Not a gate: how deliveries of the same event are recognised, so that the second one starts nothing. */
   readonly eventId: Pick<EventIdentity, 'expression' | 'days'>;
 }
 
-/** Undefined where the trigger does not configure the gate. */
+/** Undefined if the trigger does not configure the gate. */
 type EntranceGates = { readonly [Name in keyof Rules]: Rules[Name] | undefined };
 
-/** An operator's code may judge by any field, so fields that are the same are all that can be said of it. */
+/** Operator code may judge by any field, so it can only be compared by whether all fields are equal. */
 interface OperatorGates {
   readonly names: readonly string[];
   readonly trigger: Pick<WebhookTrigger, 'flowId' | 'triggerKey' | 'inputs'> & { readonly schema: unknown };
 }
 
-/** What triggers are prepared with. */
+/** How triggers are prepared and judged. */
 interface JudgedWith {
   readonly preparer: GatePreparer;
-  /** The mode of those that set none. */
+  /** The mode of triggers that set none. */
   readonly defaultMode: EnforcementMode;
-  /** By trigger: what the operator registered before, where that is known and the preparer has something else. */
+  /** By trigger: the operator's earlier registrations, if they are known and differ from the preparer's. */
   readonly judges?: Readonly<Record<string, OperatorsJudges>> | undefined;
 }
 
-/** What the operator registered that judges a trigger. */
+/** The gates and the scheme of the operator that judge a trigger. */
 export function judgesOf(trigger: WebhookTrigger, { chain, settings, prepare }: GatePreparer): OperatorsJudges {
   const names = prepare(trigger).gates.map(({ name }) => name);
   const { webhookSignatureScheme } = trigger.inputs;
@@ -73,7 +73,7 @@ export function judgesOf(trigger: WebhookTrigger, { chain, settings, prepare }: 
   };
 }
 
-/** The description of a trigger that is in force, or would be. */
+/** The entrance of a trigger that is in force, or would be once deployed. */
 export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, judges }: JudgedWith): Entrance {
   const { settings } = preparer;
   const { inputs, bodySchema, flowId, triggerKey } = trigger;
@@ -92,7 +92,7 @@ export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, jud
     answers: answersOf(trigger),
     unsignedFrom: unverifiedSources(trigger, {
       verifies: scheme !== undefined,
-      // What is fetched comes from no address that the gate would judge.
+      // Fetched entries have no client address that the gate could judge.
       asksAddress: passingAddresses(inputs) !== undefined,
     }),
     addresses: { trustedProxies, forwardedHeaderDepth },
@@ -112,10 +112,10 @@ export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, jud
   };
 }
 
-/** A route that leads to a trigger which cannot be served. */
+/** The entrance of a trigger that cannot be served. */
 export const CLOSED: Entrance = { mode: 'Enforce', gates: undefined };
 
-/** Whether only who holds a key gets in. */
+/** Whether only senders that hold a key get in. */
 export function isVerified({ mode, gates }: Entrance): boolean {
   return mode === 'Enforce' && (gates === undefined || gates.signature !== undefined);
 }
@@ -144,7 +144,7 @@ interface AccessReason {
   readonly text: string;
 }
 
-/** Whether more passes through `after` than through `before`, and why. What cannot be compared counts as wider. Pure. */
+/** Whether more passes `after` than `before`, and why. Rules that cannot be compared count as wider. Pure. */
 export function accessOf(
   before: Entrance,
   after: Entrance,
@@ -158,7 +158,7 @@ export function accessOf(
   return { access: widest(reasons.map(({ access }) => access)), reasons };
 }
 
-/** Answering is more than starting a run, and another step or key is another answer. */
+/** Every change is wider: answering is more than starting a run, and another step or key is another answer. */
 function answerReasons(
   { answers: was, gates }: Entrance,
   { answers: is, gates: after }: Entrance,
@@ -175,7 +175,7 @@ function answersOf(trigger: WebhookTrigger): string | undefined {
   return step === undefined ? undefined : `the step ${step} of runs that wait for ${key}`;
 }
 
-/** Whoever gets in starts runs of the flows that share it: one that stands alone gives nobody else anything. */
+/** Senders start runs of all flows that share the slug; a trigger that does not share gives nothing to other flows. */
 function sharingReasons(
   { isShared: was = false, gates: before }: Entrance,
   { isShared: is = false, gates: after }: Entrance,
@@ -186,7 +186,7 @@ function sharingReasons(
   return [{ aspect: 'shared', access: 'wider', text }];
 }
 
-/** Only where anything is refused can anything pass that could not. */
+/** Compares only entrances that enforce: if nothing is refused, nothing more can pass. */
 function unsignedReasons(before: Entrance, after: Entrance): readonly AccessReason[] {
   const [was, is] = [before.unsignedFrom, after.unsignedFrom];
   if (was === is || before.mode !== 'Enforce' || after.mode !== 'Enforce' || before.gates === undefined) return [];
@@ -196,7 +196,7 @@ function unsignedReasons(before: Entrance, after: Entrance): readonly AccessReas
   return [{ aspect: 'unsigned', access: 'narrower', text: 'What the log of its publisher holds has to be verified.' }];
 }
 
-/** The gates, or the mode, by which two triggers let in what the other does not; empty where they are the same to everybody. */
+/** The gates, and the mode, by which two triggers let in different deliveries; empty if both let in the same ones. */
 export function differencesOf(one: Entrance, other: Entrance): readonly string[] {
   const [ours, theirs] = [one, other].map(({ gates }) => comparable(gates));
   if (ours === undefined || theirs === undefined) return ['gates'];
@@ -208,7 +208,7 @@ export function differencesOf(one: Entrance, other: Entrance): readonly string[]
   return [...(one.mode === other.mode ? [] : ['mode']), ...gates];
 }
 
-/** Without what says whose trigger it is, and what starts runs or not behind the gates. */
+/** Leaves out the trigger's identity, and the fields that only decide behind the gates whether a run starts. */
 function comparable(gates: EntranceGates | undefined): EntranceGates | undefined {
   if (gates?.operators === undefined) return gates;
   const { trigger, ...operators } = gates.operators;
@@ -216,7 +216,7 @@ function comparable(gates: EntranceGates | undefined): EntranceGates | undefined
   return { ...gates, operators: { ...operators, trigger: { ...trigger, flowId: '', triggerKey: '', inputs } } };
 }
 
-/** Fields that are each trigger's own where several share a slug. */
+/** Fields that may differ between triggers that share a slug. */
 const MAY_DIFFER: ReadonlySet<string> = new Set(
   Object.entries(WEBHOOK_ROWS).flatMap(([field, { isOwnOnSharedSlug }]) => (isOwnOnSharedSlug ? [field] : [])),
 );
@@ -234,7 +234,7 @@ function reasonsOf(before: Entrance, after: Entrance): readonly AccessReason[] {
   if (after.gates === undefined) return reason('narrower', 'The trigger is not served.');
   const judges = ({ gates: { eventId, ...gates } = NO_GATES }: Entrance) =>
     Object.values(gates).some((rule) => rule !== undefined);
-  // Where nothing was refused, nothing can be added.
+  // If nothing was refused before, nothing more can get in.
   if (before.mode !== 'Enforce') {
     if (after.mode !== 'Enforce' || !judges(after)) return [];
     return reason('narrower', 'What fails a gate is refused, and was accepted.');
@@ -247,7 +247,7 @@ function reasonsOf(before: Entrance, after: Entrance): readonly AccessReason[] {
   const reasons: AccessReason[] = (Object.keys(COMPARISONS) as (keyof Rules)[]).flatMap((aspect) =>
     compareAspect(aspect, one, other).map(([access, text]) => ({ aspect, access, text })),
   );
-  // Whether the operator now believes too much, only the operator knows.
+  // Only the operator can say whether the new settings believe too much.
   if (goesByAddress(one) && goesByAddress(other) && !isDeepStrictEqual(before.addresses, after.addresses)) {
     reasons.push({ aspect: 'ip', access: 'wider', text: 'Addresses of clients are found in another way.' });
   }
@@ -272,9 +272,9 @@ function compareAspect<Name extends keyof Rules>(
 }
 
 interface Comparison<Rule> {
-  /** What holds where there is no such gate, and what that means. */
+  /** What is true without the gate, and the consequence. */
   readonly without: readonly [string, string?];
-  /** What the gate lets pass, in a few words. */
+  /** Short description of the deliveries that the gate accepts. */
   readonly describe: (rule: Rule) => string;
   readonly compare: (before: Rule, after: Rule) => readonly Difference[];
 }
@@ -301,7 +301,7 @@ const COMPARISONS: { readonly [Name in keyof Rules]: Comparison<Rules[Name]> } =
       const whose = after.isPerIp ? 'of each address' : 'of all addresses together';
       const limits = compareLimits(before, after, whose);
       if (before.isPerIp === after.isPerIp) return limits;
-      // One account for all gives each address at most what it had, and the other way round all of them together more.
+      // One limit for all gives each address at most what it had; separate limits give all of them together more.
       if (after.isPerIp) return [['wider', 'Each address has its own limit, and all shared one.'], ...limits];
       return [['narrower', 'All addresses share one limit.'], ...limits];
     },
@@ -353,7 +353,7 @@ const COMPARISONS: { readonly [Name in keyof Rules]: Comparison<Rules[Name]> } =
   },
 };
 
-/** Everything that may be left out is. */
+/** A trigger that configures no gate. */
 const NO_GATES: EntranceGates = {
   ip: undefined,
   unverifiedRateLimit: undefined,
@@ -402,7 +402,7 @@ function compareReplays(before: ReplayRule, after: ReplayRule): Difference[] {
   if (after.timestampHeader !== before.timestampHeader) {
     found.push(['wider', 'The timestamp is read from elsewhere.']);
   }
-  // What was accepted is known under any name; but which value tells deliveries apart from now on, who sends them decides.
+  // Accepted deliveries stay known under every name, but senders choose the value that identifies new deliveries.
   if (!before.namesNonce && after.namesNonce) found.push(['narrower', 'A delivery is accepted once.']);
   else if (!after.namesNonce && before.namesNonce) found.push(['wider', 'Deliveries may be repeated.']);
   else if (after.namesNonce && after.nonceTtlMs < before.nonceTtlMs) {

@@ -8,11 +8,11 @@ const { STATUS_CODES } = process.getBuiltinModule('node:http');
 /** How a delivery is refused for one reason. */
 interface Refusal {
   readonly statusCode: number;
-  /** The phrase of HTTP for the status. */
+  /** HTTP's phrase for the status. */
   readonly error: string;
   /** For the publisher: what happened and where to look, nothing that helps to guess. */
   readonly message: string;
-  /** The log event; undefined where none is allocated. */
+  /** The log event; undefined if none is allocated. */
   readonly event: EventName | undefined;
 }
 
@@ -49,12 +49,12 @@ export const REASONS: Readonly<Record<Reason, Refusal>> = {
   store_unavailable: refusal(503, undefined, 'The delivery could not be stored; send it again'),
 };
 
-/** Whether a gate gives it: the log events of those are 4001 to 4005. */
+/** Whether the reason comes from a gate: gates log the events 4001 to 4005 and 4012. */
 export function isOfGate(reason: Reason): boolean {
   return REASONS[reason].event?.startsWith('Webhook') === true;
 }
 
-/** Whether it is the signature gate's. */
+/** Whether the reason comes from the signature gate. */
 export function isUnverified(reason: Reason): boolean {
   return REASONS[reason].event === 'WebhookSignatureRejected';
 }
@@ -71,13 +71,13 @@ function refusal(statusCode: number, event: EventName | undefined, message: stri
   return { statusCode, error: STATUS_CODES[statusCode] ?? 'Error', message, event };
 }
 
-/** What goes back to the publisher. */
+/** The HTTP answer to the publisher. */
 export interface WebhookAnswer {
   readonly statusCode: number;
   readonly contentType: string;
   readonly body: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Under which the delivery is kept or logged, as the header `Sluice-Delivery` says; absent where nothing is. */
+  /** The id in the record or log, sent as the header `Sluice-Delivery`; absent if the delivery is in neither. */
   readonly deliveryId?: string;
 }
 
@@ -87,7 +87,7 @@ export const DELIVERY_HEADER = 'sluice-delivery';
 
 type Refining = { readonly [Part in 'statusCode' | 'message']?: Refusal[Part] | undefined };
 
-/** An error as Fastify writes them, and the reason. */
+/** An error in Fastify's format, plus the reason. */
 export function refused(
   reason: Reason,
   { statusCode = REASONS[reason].statusCode, message = REASONS[reason].message }: Refining = {},
@@ -96,21 +96,21 @@ export function refused(
   return { statusCode, contentType: JSON_TYPE, body: JSON.stringify({ statusCode, error, message, reason }) };
 }
 
-/** `others` are methods of handshakes. */
+/** `others`: methods that handshakes use. */
 export function methodNotAllowed(others: readonly string[] = []): WebhookAnswer {
   const error = { statusCode: 405, error: 'Method Not Allowed', message: 'Deliveries are sent with POST' };
   const allow = [...new Set(['POST', ...others])].join(', ');
   return { statusCode: 405, contentType: JSON_TYPE, body: JSON.stringify(error), headers: { allow } };
 }
 
-/** Nothing arrived that could be judged or kept. */
+/** The answer if the body stopped arriving: there is nothing to judge or keep. */
 export function bodyStopped(): WebhookAnswer {
   const message = 'The body stopped arriving; send the delivery again';
   const error = { statusCode: 408, error: 'Request Timeout', message };
   return { statusCode: 408, contentType: JSON_TYPE, body: JSON.stringify(error) };
 }
 
-/** Without a reason: no publisher sends such a request, and it is refused before it counts as a delivery. */
+/** Has no reason: publishers do not send such requests, and it is refused before it counts as a delivery. */
 export function malformedHost(): WebhookAnswer {
   const error = { statusCode: 400, error: 'Bad Request', message: 'The Host header is not a host name' };
   return { statusCode: 400, contentType: JSON_TYPE, body: JSON.stringify(error) };

@@ -27,20 +27,20 @@ type FieldReport = (field: Field, message: string) => void;
 /** Where findings about one trigger go. */
 interface TriggerReports {
   readonly error: (field: string | undefined, message: string) => void;
-  /** Something that weakens a gate, or the set of them. */
+  /** Something that weakens one gate, or all gates together. */
   readonly weakness: (field: Field | undefined, message: string) => void;
-  /** A gate that is asked for and will not be there. */
+  /** A gate that the manifest asks for but that will be skipped. */
   readonly skipped: FieldReport;
   readonly warning: FieldReport;
 }
 
 /**
- * Prepares the gates of every webhook trigger when a manifest loads, so that a field that no gate can work with stops the
- * load instead of the first delivery, and says what each scheme leaves open.
+ * Prepares the gates of every webhook trigger when a manifest loads, so that an unusable field stops the load instead
+ * of the first delivery. Also reports what each scheme leaves open.
  */
 export function webhookChecks(
   preparer: GatePreparer,
-  /** The mode of triggers that set none of their own; Off where not given, as in the settings. */
+  /** The mode of triggers that set none; Off by default, as in the settings. */
   defaultMode: EnforcementMode = 'Off',
 ): ManifestRules['checks'][number] {
   const { settings } = preparer;
@@ -91,7 +91,7 @@ function checkSharing({ webhookShared, webhookSlug, webhookLearnKey }: WebhookIn
     error('webhookShared', 'is not possible with webhookLearnKey: each trigger learns its own key');
 }
 
-/** Its answer says as much to a stranger as to the publisher: the answer must not tell who was verified. */
+/** A stranger gets the same answer as the publisher, because the answer must not reveal who was verified. */
 function checkRespond(
   { trigger: { inputs }, scheme }: FitTrigger,
   defaultMode: EnforcementMode,
@@ -104,7 +104,7 @@ function checkRespond(
   warning('webhookRespond', `answers everybody who knows the URL with what the step says: ${why}`);
 }
 
-/** A publisher may read the body by its type. */
+/** Warns about a content type that is replaced: publishers may parse the body by its type. */
 function checkResponse({ webhookResponse }: WebhookInputs, { warning }: TriggerReports): void {
   const { contentType } = webhookResponse ?? {};
   if (contentType === undefined || !/^[^;]*xml/i.test(contentType)) return;
@@ -122,10 +122,10 @@ function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipp
   );
 }
 
-/** Gates that say nothing about who sends. */
+/** Gates that do not ask who the sender is. */
 const ASKS_NO_SENDER: ReadonlySet<string> = new Set(['rateLimit', 'unverifiedRateLimit', 'replay', 'bodySchema']);
 
-/** What the gates let in together: each may be right, and anyone may pass them all. */
+/** Checks the gates as a set: each can be right, and still anyone may pass all of them. */
 function checkSet({ inputs }: WebhookTrigger, gates: readonly Gate[], { weakness }: TriggerReports): void {
   const asking = gates.map(({ name }) => name).filter((name) => !ASKS_NO_SENDER.has(name));
   if (asking.some((name) => name !== 'ip')) return;
@@ -134,7 +134,7 @@ function checkSet({ inputs }: WebhookTrigger, gates: readonly Gate[], { weakness
     weakness(allowField, 'is the only gate that asks who sends: anyone who can send from these addresses is trusted');
     return;
   }
-  // Where a scheme is not known, or a key has none, that is what is said.
+  // An unknown scheme, or a key without a scheme, has its own message.
   const namesSigner = inputs.webhookSignatureScheme ?? inputs.webhookHmacKey ?? inputs.webhookSecret;
   if (namesSigner !== undefined) return;
   const which =
@@ -168,7 +168,7 @@ function checkWeaknesses({ trigger, scheme }: FitTrigger, reports: TriggerReport
   }
 }
 
-/** Anyone who holds a delivery can change what the scheme does not sign. What a verifier covers, only its code knows. */
+/** Anyone who holds a delivery can change its unsigned parts. Only a verifier's own code knows what it covers. */
 function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: TriggerReports): void {
   if (scheme?.kind === 'standard') checkStandard({ trigger, settings }, scheme.standard, reports);
   if (scheme?.kind !== 'spec') return;
@@ -187,7 +187,7 @@ function checkCoverage({ trigger, scheme, settings }: FitTrigger, reports: Trigg
   reports.weakness('webhookSignatureScheme', message);
 }
 
-/** What a captured signature leaves open where it covers less than the body; undefined if nothing, or if only code knows. */
+/** The part of the body that a captured signature leaves open; undefined if there is none, or if only code knows. */
 function unsignedOf(spec: SignatureSpec): string | undefined {
   const { signs } = spec;
   if (signs.length === 0 || coversBody(spec) || hasPart(signs, 'built')) return undefined;
@@ -195,7 +195,7 @@ function unsignedOf(spec: SignatureSpec): string | undefined {
   return isMember ? 'rest of the body' : 'body';
 }
 
-/** Of a publisher that can do better. Where it cannot, no one could answer a warning, and the grade says what is open. */
+/** Warns only if the publisher can do better. Else a warning could not be acted on; the grade says what is open. */
 function checkToken({ spec, previousSpec }: ResolvedSpec, { warning }: TriggerReports): void {
   const form = [spec, previousSpec].find((each) => each?.algorithm === 'token' && each.keyForm !== undefined);
   if (form?.keyForm === undefined) return;
@@ -210,7 +210,7 @@ function namesNonce(inputs: WebhookInputs, settings: SignatureSettings): boolean
   return toleranceSeconds > 0 || inputs.webhookNonceHeader !== undefined;
 }
 
-/** Deliveries that would count as replays although they are none, and replays that would count as deliveries. */
+/** Reports new deliveries that would count as replays, and replays that would count as new deliveries. */
 function checkReplay(
   { trigger: { inputs }, scheme, settings }: FitTrigger,
   defaultMode: EnforcementMode,
@@ -239,7 +239,7 @@ function checkReplay(
   );
 }
 
-/** What features say of their own fields. */
+/** Reports the warnings of features about their own fields. */
 function checkParts(inputs: WebhookInputs, mode: EnforcementMode, { warning }: TriggerReports): void {
   for (const warnings of triggerWarnings) {
     for (const [field, message] of Object.entries(warnings(inputs, { mode }))) {
@@ -248,7 +248,7 @@ function checkParts(inputs: WebhookInputs, mode: EnforcementMode, { warning }: T
   }
 }
 
-/** What features say of what the trigger has beside its inputs. */
+/** The problems that features find in the trigger's objects, which are not part of its inputs. */
 function objectProblems({ trigger, scheme }: FitTrigger, mode: EnforcementMode): Problem[] {
   const facts = {
     mode,
@@ -266,7 +266,7 @@ function objectProblems({ trigger, scheme }: FitTrigger, mode: EnforcementMode):
 
 const PROBLEMS = { error: errorAt, warning: warningAt, weakness: gateWarningAt };
 
-/** It is the trigger's word: what the scheme signs is taken without asking. */
+/** Warns only about an id that the trigger names: an id from the scheme is used only if it is signed. */
 function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerReports): void {
   const { inputs } = trigger;
   const identity = eventIdentityOf(trigger, scheme);
@@ -275,7 +275,7 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
     warning('webhookEventIdDays', `is ignored: ${why}`);
   }
   const { unsigned = [] } = identity ?? {};
-  // The publisher has nothing better, so nobody could answer a warning.
+  // The publisher offers nothing better, so a warning could not be acted on.
   if (unsigned.length === 0 || identity?.by !== 'trigger') return;
   const why =
     scheme === undefined ? 'without a scheme nothing is signed' : `${namedScheme(scheme).name} does not sign that`;
@@ -283,14 +283,14 @@ function checkEventId({ trigger, scheme }: FitTrigger, { warning }: TriggerRepor
   warning('webhookEventId', message);
 }
 
-/** Whether two deliveries with the same body differ by their timestamps; what a verifier finds, its code alone knows. */
+/** Whether timestamps distinguish deliveries with the same body; assumed for verifiers, whose code alone knows. */
 function hasTimestamp(scheme: ResolvedScheme | undefined, { webhookTimestampHeader }: WebhookInputs): boolean {
   if (scheme === undefined) return webhookTimestampHeader !== undefined;
   if (scheme.kind === 'standard') return scheme.standard.rule.requiresTimestamp;
   return scheme.kind === 'verifier' || scheme.spec.timestamp !== undefined;
 }
 
-/** Without it the Host header names the URL, and the sender of the request writes that header. */
+/** Without a public URL, the URL is taken from the Host header, which the sender of the request writes. */
 function checkPublicUrl(
   { webhookPublicUrl }: WebhookInputs,
   spec: SignatureSpec,
@@ -303,7 +303,7 @@ function checkPublicUrl(
   );
 }
 
-/** Weakens nothing: what could be read in two ways is refused. */
+/** Not a weakness: deliveries that could be read in two ways are refused. */
 function checkDelimiter(spec: SignatureSpec, { warning }: TriggerReports): void {
   if (!layoutOf(spec).boundaries.some(({ certainty }) => certainty === 'conditional')) return;
   warning(
@@ -312,7 +312,7 @@ function checkDelimiter(spec: SignatureSpec, { warning }: TriggerReports): void 
   );
 }
 
-/** Who holds one delivery can make others of it: the grade says so, too. */
+/** Anyone who holds one delivery can make others from it; the grade says so, too. */
 function checkBoundaries(
   { webhookSignedPayload }: WebhookInputs,
   spec: SignatureSpec,
@@ -336,7 +336,7 @@ function checkHandshakes({ trigger, scheme: resolved, settings }: FitTrigger, re
 type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
 type Scheme = Conversation & { readonly name: string };
 
-/** Where the key of the trigger comes from, if its publisher may hand it over. */
+/** Checks where the trigger's key comes from, since its publisher may hand it over. */
 function checkLearning(
   inputs: WebhookInputs,
   scheme: Scheme | undefined,
@@ -354,7 +354,7 @@ function checkLearning(
     reports.warning('webhookHmacKey', `is missing: no ${refused} can be verified. Set it${others}`);
     return;
   }
-  // A scheme that is not known has its own warning, and no gate that a key could serve.
+  // An unknown scheme has its own warning, and no gate that could use a key.
   if (scheme === undefined) return;
   if (keyField !== undefined) {
     const why = inputs[keyField] === '' ? 'is set but empty, so there is no key' : 'is also set and takes precedence';
@@ -366,7 +366,7 @@ function checkLearning(
   reports.warning('webhookLearnKey', message);
 }
 
-/** Without the token the publisher's handshake is refused; weakens nothing. */
+/** Not a weakness: without the token, the publisher's handshake is refused. */
 function checkVerifyToken({ verifyToken }: WebhookTrigger, scheme: Scheme | undefined, reports: TriggerReports): void {
   const handshake = scheme?.handshakes?.find(({ needsVerifyToken }) => needsVerifyToken === true);
   if (handshake === undefined || verifyToken !== undefined) return;
@@ -374,7 +374,7 @@ function checkVerifyToken({ verifyToken }: WebhookTrigger, scheme: Scheme | unde
   reports.warning('webhookVerifyToken', message);
 }
 
-/** Weakens nothing: the gate refuses what it may not verify. */
+/** Not a weakness: the gate refuses signatures that it may not verify. */
 function checkSha1(
   inputs: WebhookInputs,
   spec: SignatureSpec,
@@ -402,7 +402,7 @@ function checkTimestampHeader(inputs: WebhookInputs, spec: SignatureSpec, { weak
   if (!isSigned) warning('webhookTimestampHeader', `is ignored: ${spec.name} signs its own timestamp`);
 }
 
-/** A timestamp that no signature covers proves nothing, so it is not read; a tolerance then has nothing to measure. */
+/** An unsigned timestamp proves nothing, so it is not read, and a tolerance then has nothing to measure. */
 function checkTimestampKey(
   { webhookTimestampValueKey: key }: WebhookInputs,
   spec: SignatureSpec,
@@ -423,7 +423,7 @@ function checkNonceHeader(inputs: WebhookInputs, spec: SignatureSpec, { weakness
   const isOwn = spec.headers.some(({ deliveryId }) => isSameName(deliveryId, header));
   if (isOwn && isInPlace(spec, 'deliveryId')) return;
   const isWeaker = !coversBody(spec) && spec.algorithm !== 'token';
-  // The publisher has nothing better, so nobody could answer a warning: the grade says what that leaves open.
+  // The publisher offers nothing better, so a warning could not be acted on; the grade says what this leaves open.
   if (isOwn && !isWeaker) return;
   const report = isWeaker ? weakness : warning;
   report(
@@ -436,7 +436,7 @@ function checkPresets(inputs: WebhookInputs, now: number, { warning }: TriggerRe
   for (const { field, concern } of presetConcerns(inputs, now)) warning(field, concern);
 }
 
-/** What an operator should hear about the presets that a trigger names. */
+/** Concerns about a trigger's presets that an operator should know. */
 export function presetConcerns(inputs: WebhookInputs, now: number): { field: Field; concern: string }[] {
   const { webhookIpAllowListPreset: one, webhookIpAllowListPresets: several = [] } = inputs;
   const named = [

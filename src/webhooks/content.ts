@@ -14,10 +14,10 @@ import { BodyError, type BodyLimits, readBody } from './read-delivery.ts';
 import type { TriggeredReception } from './record.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
-// No sender applies more than one or two, and each costs as much as a body of its own.
+// Senders apply one or two codings, and decoding each one costs as much as another body.
 const MAX_CODINGS = 4;
 
-/** What the body of a delivery encodes, decoded when it is first asked for; undefined where its bytes are the content. */
+/** The content of an encoded body, decoded on first use; undefined if the bytes are the content already. */
 function encodedContent(body: Buffer, headers: Delivery['headers'], limits: BodyLimits): EncodedContent | undefined {
   const codings = codingsIn(headers['content-encoding']);
   if (codings.length === 0 || body.byteLength === 0) return undefined;
@@ -30,7 +30,7 @@ function encodedContent(body: Buffer, headers: Delivery['headers'], limits: Body
   };
 }
 
-/** Off the event loop, and under the cap at each coding: one may unpack to what the next makes small again. */
+/** Decodes off the event loop, under the cap at each coding: the next coding may shrink a huge intermediate result. */
 async function decode(
   body: Buffer,
   codings: readonly string[],
@@ -76,15 +76,15 @@ function problemOf({ statusCode }: BodyError, coding: string): ContentProblem {
   return { reason: 'store_unavailable', message: 'There is no memory left to decode the body; send it again' };
 }
 
-/** The sender's own word, short and plain, in quotation marks. */
+/** A word that the sender wrote, shortened and without special characters, in quotation marks. */
 function shown(word: string): string {
   return `"${word.replace(/[^\w.+-]/g, '?').slice(0, 40)}"`;
 }
 
-/** What a charset says something of. */
+/** Media types to which a charset applies. */
 const IS_TEXT = /^\s*(text\/|application\/x-www-form-urlencoded|[^\s/;]+\/([^\s/;]+\+)?(json|xml)\b)/i;
 
-/** The body as expressions read it, decoded; or why it cannot be read, which no mode lets pass. */
+/** The decoded body for expressions; or why it cannot be read, in which case every mode refuses the delivery. */
 export async function readContent(
   { content, body, headers }: Delivery,
   trigger: Pick<PreparedTrigger, 'documentIn'>,
@@ -98,7 +98,7 @@ export async function readContent(
   return notSupported(`The charset ${shown(charset)} of the content type is not known; send the body in UTF-8`);
 }
 
-/** The delivery as if its body had been sent as its content is; itself where it is, or where the body cannot be decoded. */
+/** The delivery as if its body had been sent unencoded; unchanged if it was, or if the body cannot be decoded. */
 export async function withoutEncoding(delivery: Delivery): Promise<Delivery> {
   const decoded = await delivery.content?.decode();
   return decoded === undefined || 'reason' in decoded ? delivery : asContent(delivery, decoded.bytes);
@@ -109,7 +109,7 @@ function asContent({ content, headers, ...delivery }: Delivery, body: Buffer): D
   return { ...delivery, headers: others, body };
 }
 
-/** Its content is decoded under the cap of bodies; what that holds is taken from the allowance, if any. */
+/** Lets the content be decoded under the cap for bodies. The decoded bytes are taken from the allowance, if any. */
 export function withContent(
   delivery: Delivery,
   { maxBodyBytes: maxBytes }: { readonly maxBodyBytes: number },
@@ -121,8 +121,8 @@ export function withContent(
 const LITTLE_BYTES = 64 * 1024;
 
 /**
- * The same for a delivery that no trigger decodes, and that is kept without the tokens in its body. What cannot be looked
- * through at little cost is left out.
+ * Decodes a delivery that no trigger decodes, so that the tokens in its body can be removed before it is kept. A body
+ * that cannot be decoded cheaply is left out.
  */
 function lookedThrough(delivery: Delivery): Delivery {
   const encoding = delivery.headers['content-encoding'];
@@ -131,24 +131,24 @@ function lookedThrough(delivery: Delivery): Delivery {
   return asContent(delivery, content === delivery.body ? Buffer.alloc(0) : Buffer.from(content));
 }
 
-/** An encoded delivery as everyone but the gates may see it: as its content where something of that must not be kept. */
+/** An encoded delivery as everyone but the gates may see it: decoded if part of its content must not be kept. */
 export function keptContent(delivery: Delivery, keep: (body: Buffer) => Buffer): Delivery {
   const seen = lookedThrough(delivery);
   const body = keep(seen.body);
   return body === seen.body && body.byteLength > 0 ? delivery : { ...seen, body };
 }
 
-/** Of content that is decoded only to tell a sender's operator what is wrong. */
+/** Limit for content that is decoded only to tell the sender's operator what is wrong. */
 const EXPLAINED_BYTES = 256 * 1024;
 
-/** Anyone may send what asks for an explanation, so there is one at a time. */
+/** Anyone can send deliveries that need an explanation, so only one is made at a time. */
 let isExplaining = false;
 
-/** Says of a delivery whose signature is wrong whether it would verify over what its body encodes. */
+/** If the signature is wrong, adds to the detail whether it would verify over the decoded body. */
 export async function explained(judged: TriggeredReception, delivery: Delivery): Promise<TriggeredReception> {
   const { judgement, trigger } = judged;
   const gate = trigger.gates.find(({ name }) => name === signatureGate.name);
-  // What an operator's code makes of a second call is not known.
+  // Operator code may return something else on a second call.
   if (gate === undefined || trigger.grade === null || isExplaining) return judged;
   if (!judgement.violations.includes('signature_mismatch')) return judged;
   isExplaining = true;

@@ -10,7 +10,7 @@ import type { WebhookAnswer } from './answers.ts';
 import type { TriggeredReception } from './record.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
-/** A delivery whose run is committed, and whose sender waits for what one of its steps says. */
+/** A delivery whose run is committed and whose sender waits for the output of one of its steps. */
 interface Asked {
   readonly deliveryId: string;
   readonly flowId: string;
@@ -19,11 +19,11 @@ interface Asked {
   readonly stepKey: string;
   /** Monotonic milliseconds. */
   readonly until: number;
-  /** Kept in memory meanwhile. */
+  /** The body is kept in memory while the sender waits. */
   readonly bodyBytes: number;
 }
 
-/** Answers of steps that are none: the sender got the fixed one. */
+/** Outputs of a step that could not be used as an answer; the senders got the fixed answer. */
 interface UnfitAnswers {
   readonly flowId: string;
   readonly triggerKey: string;
@@ -34,13 +34,13 @@ interface UnfitAnswers {
   readonly why: string;
 }
 
-/** Answers deliveries with what a step of their run says. */
+/** Answers deliveries with the output of a step of their run. */
 export interface FlowAnswers {
-  /** Undefined where the fixed answer is to be given: late, failed, unfit, stopping, gone, or too many wait. Never rejects. */
+  /** Undefined for the fixed answer: late, failed, unfit, stopping, sender gone, too many waiting. Never rejects. */
   wait(asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | undefined>;
-  /** By trigger, since an instant. */
+  /** Unfit answers since an instant, by trigger. */
   unfit(since: number): readonly UnfitAnswers[];
-  /** Nobody waits from now on. */
+  /** Ends all waits, and allows no new ones. */
   end(): void;
 }
 
@@ -52,7 +52,7 @@ interface Sender {
 }
 
 interface AnswerServices {
-  /** By the id of the delivery that they send: who hangs up waits for nothing. */
+  /** By delivery id. If a sender hangs up, its wait ends. */
   readonly senders?: ReadonlyMap<string, Sender>;
   readonly store: Pick<Store, 'findStep' | 'findRun'>;
   readonly live: Pick<LiveEvents, 'subscribe'>;
@@ -63,20 +63,20 @@ interface AnswerServices {
 const RESPOND_SECONDS = 2.5;
 
 /**
- * Each holds a socket and its body, and a stop answers them all. Flows share them: where there is no room, one whose senders
- * take more than another's gives way.
+ * Each waiting sender holds a socket and a body, and a stop answers them all. Flows share the limits: if there is no
+ * room, the flow whose senders take the most gives way.
  */
 const ANSWER_LIMITS = { waiting: 200, bodyBytes: 16 * 1024 * 1024 };
 const TOO_MANY = 'too many senders wait for an answer at once';
 const MOST_ANSWER_BYTES = 256 * 1024;
-/** Notices of other replicas may be lost, or come while nobody here listened yet. */
+/** Notices of other replicas may be lost, or arrive before this process listens. */
 const LOOK_EVERY_MS = 250;
-/** Of triggers: an operator mends one after the other. */
+/** Limit of triggers: an operator mends one after the other. */
 const MOST_UNFIT = 100;
 
 interface Waiting {
   readonly asked: Asked;
-  /** Reads the step, and once more where something happened meanwhile. */
+  /** Reads the step, and reads it once more if something happened meanwhile. */
   look(): void;
   settle(answer: Omit<WebhookAnswer, 'deliveryId'> | undefined): void;
 }
@@ -131,7 +131,7 @@ export function createFlowAnswers(
       isLooking = true;
       look()
         .catch((error: unknown) => {
-          // The run is committed: who sent it gets the fixed answer if the store does not come back in time.
+          // The run is committed; the sender gets the fixed answer if the store does not recover in time.
           logger.warn({ err: error, runId: asked.runId }, 'an answer could not be read');
         })
         .finally(() => {
@@ -159,7 +159,7 @@ export function createFlowAnswers(
       const isGone = senders?.get(asked.deliveryId)?.destroyed === true;
       if (isEnded || isGone || asked.until <= clock.monotonic()) return Promise.resolve(undefined);
       if (!makeRoom(asked)) return Promise.resolve(undefined);
-      // From the first one on: another process tells of its runs only while somebody here listens.
+      // Subscribe at the first wait: other processes report their runs only while this process listens.
       unsubscribe ??= live.subscribe(hear);
       return new Promise((resolve) => {
         const own = begin(asked, resolve);
@@ -177,7 +177,7 @@ export function createFlowAnswers(
   };
 }
 
-/** The answer, or why it is none; undefined while there is none, null where there will be none. */
+/** The answer, or why it is unusable (a text); undefined while there is none yet, null if there will be none. */
 async function readAnswer(
   { runId, stepKey }: Asked,
   store: AnswerServices['store'],
@@ -186,14 +186,14 @@ async function readAnswer(
   let step = await store.findStep(runId, stepKey, limits);
   if (step?.status === undefined || step.status === 'Pending' || step.status === 'Running') {
     if ((await store.findRun(runId))?.status === 'Running') return undefined;
-    // Both may have ended since the step was read.
+    // Step and run may both have ended since the step was read.
     step = await store.findStep(runId, stepKey, limits);
   }
   if (step?.status !== 'Succeeded') return null;
   return isCut(step.output) ? `it is larger than ${MOST_ANSWER_BYTES} bytes` : answerOf(step.output);
 }
 
-/** The oldest wait of the flow that takes most; undefined where the new one's would take as much. */
+/** The oldest wait of the flow that takes the most; undefined if the flow of the new wait would take as much. */
 function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Asked) => number): Waiting | undefined {
   const shareOf = (each: Asked) => ({ owner: each.flowId, size: sizeOf(each) });
   const most = greediestBut(
@@ -203,7 +203,7 @@ function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Ask
   return waiting.find((each) => each.asked.flowId === most);
 }
 
-/** What steps gave no answer, by trigger. */
+/** The steps that gave no usable answer, by trigger. */
 function createUnfitAnswers({ clock, logger }: Pick<AnswerServices, 'clock' | 'logger'>) {
   const unfit = new Map<string, UnfitAnswers>();
   return {
@@ -228,8 +228,8 @@ function isCut(output: Json | { readonly truncated: true } | null): boolean {
 type Responding = NonNullable<PreparedTrigger['trigger']['inputs']['webhookRespond']>;
 
 /**
- * What a step of the run says, which is committed: undefined for the fixed answer. Whoever sent the delivery gets the same, so
- * that nobody learns from the answer whether a signature was right.
+ * The answer from a step of the committed run; undefined for the fixed answer. Every sender gets the same answer, so
+ * it does not reveal whether a signature was right.
  */
 export async function answerByStep(
   { delivery, trigger: { trigger }, startedAt }: TriggeredReception,

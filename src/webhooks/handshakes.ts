@@ -26,7 +26,7 @@ import {
 import { PERMISSION_HANDSHAKES } from './schemes/publishers/index.ts';
 import type { PreparedTrigger } from './triggers.ts';
 
-// A publisher sends a handshake once or twice; anyone may send one that is not signed, and must not fill the log with it.
+// Publishers send a handshake once or twice. Anyone can send unsigned ones, and must not be able to fill the log.
 const KEPT_HANDSHAKES = { permitsPerSecond: 1 / 60, burstSize: 10 };
 
 /** Whether the delivery is a publisher's test of the endpoint, answered or not. */
@@ -41,8 +41,8 @@ type AnswerHandshake = (
 ) => Promise<WebhookAnswer | undefined>;
 
 /**
- * Yields the answer to a publisher's test of the endpoint, after its gates ran, and for other deliveries what they say otherwise.
- * Undefined until the store has confirmed the trigger: elsewhere the request may be a delivery by now.
+ * Answers a publisher's test of the endpoint after its gates ran; other deliveries get the answer of `otherwise`.
+ * Undefined until the store has confirmed the trigger: a deploy elsewhere may have made the request a delivery.
  */
 export function handshakeAnswers(services: OutcomeServices): AnswerHandshake {
   const isWorthKeeping = handshakeLog(services.clock);
@@ -53,15 +53,12 @@ export function handshakeAnswers(services: OutcomeServices): AnswerHandshake {
   };
 }
 
-/**
- * Requirements for deliveries only: not every publisher signs its handshake, and no handshake has the form of a
- * delivery.
- */
+/** Counts for deliveries only: some publishers do not sign handshakes, and none gives them the form of deliveries. */
 function isOfDelivery(reason: Reason): boolean {
   return isUnverified(reason) || reason === 'body_schema';
 }
 
-/** One that the publisher does not sign passes without a signature. */
+/** The handshake in the request, if the gates allow it. If the publisher does not sign it, it needs no signature. */
 function judgedHandshake({ delivery, trigger, judgement }: TriggeredReception): RecognisedHandshake | undefined {
   const { refusal, evidence } = judgement;
   if (refusal !== null && !isOfDelivery(refusal)) return undefined;
@@ -73,8 +70,8 @@ type HandshakeServices = OutcomeServices & {
 };
 
 /**
- * A handshake is kept in the log; it starts no run and uses no nonce. One that must not be answered is refused under every
- * mode: it is not a delivery that a lenient mode could let in, and its answer would be made with the key.
+ * Answers a handshake and logs it; it starts no run and uses no nonce. One that must not be answered is refused in
+ * every mode: it is not a delivery that a lenient mode could let in, and its answer would be made with the key.
  */
 async function shakeHands(
   reception: TriggeredReception,
@@ -114,7 +111,7 @@ async function shakeHands(
   return answer;
 }
 
-/** Calls what completes a handshake. What is refused for a fault that may pass, the publisher may send again. */
+/** Calls the URL that completes a handshake. If the call fails, 503: the publisher may send the handshake again. */
 async function visit(url: string | undefined, call: PreparedTrigger['visit']): Promise<HandshakeRefusal | undefined> {
   if (url === undefined) return refusal('signature_malformed', 'its URL is not the publisher’s');
   try {
@@ -126,7 +123,7 @@ async function visit(url: string | undefined, call: PreparedTrigger['visit']): P
   }
 }
 
-/** Refuses a handshake for a reason of its own; what the gates say about a delivery does not count here. */
+/** Refuses a handshake for the given reason; the gates' failures, which are about deliveries, do not count here. */
 function turnAway(
   reception: TriggeredReception,
   { name, statusCode, reason, message, detail }: HandshakeRefusal & Pick<RecognisedHandshake, 'name'>,
@@ -138,7 +135,7 @@ function turnAway(
   return endWithoutRun(turnedAway, refused(reason, { statusCode, message }), services);
 }
 
-/** Says which handshakes are kept: those that are signed, and of the others so many of each trigger. */
+/** Decides which handshakes are kept: all verified ones, and a limited number of the others for each trigger. */
 function handshakeLog(clock: Clock): HandshakeServices['isWorthKeeping'] {
   const buckets = new Map<string, ReturnType<typeof fullBucket>>();
   return ({ trigger: { trigger }, judgement }) => {
@@ -181,7 +178,7 @@ export async function takeKey(
     : refusal('signature_mismatch', 'its key is not the one that was learned before');
 }
 
-/** The failure of a gate other than the signature gate. Under Enforce, the gates after that one have not run yet. */
+/** A failure that counts for handshakes too. Under Enforce, the gates after the signature gate have not run yet. */
 async function objectionOf({
   delivery,
   trigger,
@@ -204,7 +201,7 @@ function refusal(reason: Reason, detail: string): HandshakeRefusal {
   return { statusCode: REASONS[reason].statusCode, reason, detail };
 }
 
-/** The answer to a question whether deliveries may be sent; undefined for another request. */
+/** The answer to a request that asks whether deliveries may be sent; undefined for other requests. */
 export function permissionFor(headers: Delivery['headers']): WebhookAnswer | undefined {
   const asked = { method: 'OPTIONS', headers, query: new URLSearchParams(), body: Buffer.alloc(0) };
   const keys = { current: undefined, previous: undefined };

@@ -9,10 +9,10 @@ import type { SignatureSpec } from './schemes/spec.ts';
 const MAX_HEADERS = 100;
 const MAX_HEADER_LENGTH = 8192;
 
-/** Stands for the value of a header that is not kept. */
+/** Replaces the value of a header that is not kept. */
 export const REDACTED = '[redacted]';
 
-// A digest tells nothing of its key. `x-signature-token` is not a digest: the name has to end with the word.
+// A digest reveals nothing about its key. The name must end with the word: `x-signature-token` is not a digest.
 const DIGEST = /(^|-)(signature|hmac)(-?(sha-?)?\d+|-ed25519|-v\d+|-primary|-secondary)?$/;
 const CREDENTIAL =
   /auth|cookie|token|secret|passw|passphrase|pwd|credential|api-?key|(^|-)key$|jwt|assertion|session|saml|bearer|(^|-)(pin|otp|pass|sid)(-|$)/;
@@ -41,7 +41,7 @@ export function mayHoldSecret(name: string): boolean {
   return DIGEST.test(name) || SIGNATURE_HEADERS.has(name) || kindOf(name).isCredential;
 }
 
-/** Keys whose values are headers by themselves: for each the first of its headers that was sent. */
+/** The values of search keys that are plain headers: for each key, the first of its headers that was sent. */
 export function headerKeys(
   headers: Readonly<Record<string, string>>,
   keys: readonly (readonly [name: string, headers: readonly string[]])[],
@@ -55,13 +55,13 @@ export function headerKeys(
   return values;
 }
 
-/** What of a delivery's headers the gates of a trigger, or its flow, may read. */
+/** The headers of a delivery that the gates of a trigger, or its flow, may read. */
 interface HeadersRead {
   /** Lower case. */
   readonly names: ReadonlySet<string>;
-  /** Those that hold a key or what counts as one, whatever their names say: no value of theirs is kept. */
+  /** Headers that hold a key or its equivalent, whatever their names say: their values are never kept. */
   readonly secret: ReadonlySet<string>;
-  /** Whether an operator's code reads others that it does not name. */
+  /** Whether other headers may be read that are not known beforehand: operator code or a delivery chooses them. */
   readonly isOpen: boolean;
 }
 
@@ -89,7 +89,7 @@ export function headersRead(scheme: ResolvedScheme | undefined, inputs: WebhookI
   const standard = scheme?.kind === 'standard' ? scheme.standard : undefined;
   const bearers = standard?.isBearer === true ? standard.headers : [];
   const secret = new Set([...tokens.map(({ signature }) => signature), ...bearers].map((name) => name.toLowerCase()));
-  // Which headers a signature of a message covers, each delivery says for itself.
+  // With message signatures, each delivery itself says which headers its signature covers.
   const isChosen = standard?.rule.standard === 'HttpMessageSignatures';
   return { names, secret, isOpen: isBuilt || isChosen || (scheme?.kind === 'verifier' && declared === undefined) };
 }
@@ -98,7 +98,7 @@ function standardHeaders(scheme: ResolvedScheme | undefined): readonly string[] 
   return scheme?.kind === 'standard' ? scheme.standard.headers : undefined;
 }
 
-/** Those that steps send on or that expressions name: a run of a delivery that is delivered again reads them too. */
+/** Headers that steps forward or expressions name: the run of a redelivery reads them too. */
 function headersNamedIn(steps: Graph): string[] {
   const text = JSON.stringify(steps);
   const read = text.matchAll(/trigger\.headers\s*(?:\.(\w+)|\[\s*\\?["']([\w-]+)\\?["']\s*\])/g);
@@ -109,17 +109,18 @@ function headersNamedIn(steps: Graph): string[] {
   ];
 }
 
-/** Headers of a delivery as they are kept: one object where both are the same, as they are of nearly every publisher. */
+/** Headers of a delivery as they are kept. If both are the same, as for nearly every publisher, they are one object. */
 export interface KeptHeaders {
-  /** With its record, and in views. */
+  /** Kept with the record, and shown in views. */
   readonly shown: Readonly<Record<string, string>>;
-  /** With its run: a flow may read any, under names that only its author knows, but for those that look like a credential. */
+  /** Kept with the run: all but apparent credentials. A flow may read any header, and only its author knows which. */
   readonly ofRun: Readonly<Record<string, string>>;
 }
 
 /**
- * Shown are the values of those headers that are known to hold no credential, or that the gates read (`read`), and the names alone
- * of the others and of those that the trigger knows to be secret (`secret`). Long values are cut, and at most a hundred headers kept.
+ * Shows the values of headers that are known to hold no credential or that the gates read (`read`); of others, and
+ * those that the trigger knows to be secret (`secret`), only the names. Long values are cut; a hundred headers at
+ * most are kept.
  */
 export function keptHeaders(
   headers: Readonly<Record<string, string>>,
@@ -164,15 +165,15 @@ function set(kept: Record<string, string>, name: string, value: string): void {
   else kept[name] = value;
 }
 
-/** What the name of a header says of it, whatever the trigger. */
+/** What can be said of a header from its name, regardless of the trigger. */
 interface NameKind {
   readonly isShown: boolean;
   readonly isOfScheme: boolean;
   readonly isCredential: boolean;
 }
 
-// Publishers use the same few names, and asking the patterns took 4 µs of each delivery. Names are chosen by senders, so
-// only so many short ones are remembered.
+// Publishers use the same few names, and matching the patterns took 4 µs per delivery. Senders choose the names, so
+// only a limited number of short ones is remembered.
 const MAX_KNOWN_NAMES = 1000;
 const MAX_KNOWN_LENGTH = 64;
 const knownKinds = new Map<string, NameKind>();

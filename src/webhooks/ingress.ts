@@ -23,24 +23,24 @@ import { type ReceiverServices, receiver } from './receive.ts';
 
 interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock'> {
   readonly maxBodyBytes: number;
-  /** All bodies in flight together, in bytes: a bound on each does not bound them all. */
+  /** Limit for all bodies in flight together, in bytes: a limit on each does not limit their sum. */
   readonly maxBodyBytesInFlight: number;
-  /** Tells senders apart where they share memory; must not believe anything that a sender can write. */
+  /** Identifies senders for their share of memory; must not believe anything that a sender can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
-  /** Of steps, for which deliveries wait: a stop answers them. */
+  /** Answers of steps that senders wait for; a stop ends their waits. */
   readonly answers: FlowAnswers;
   /** The sockets of deliveries in flight, by id. */
   readonly senders: Map<string, Socket>;
-  /** How far a stop has come; it changes in place. */
+  /** Whether a stop has begun; changes in place. */
   readonly phase: { readonly isStopping: boolean };
 }
 
 interface IdOrSlug {
-  /** The rest of the path where it is more or less than one segment. */
+  /** `*` is the rest of the path if that is not exactly one segment. */
   readonly Params: { readonly idOrSlug?: string; readonly '*'?: string };
 }
 
-/** GET and HEAD are handshakes of some publishers, OPTIONS that of CloudEvents. */
+/** Some publishers use GET and HEAD for handshakes; CloudEvents uses OPTIONS. */
 const METHODS = ['POST', 'GET', 'HEAD', 'OPTIONS'];
 const RECEIVE = '/flows/api/webhook';
 const ROUTE = `${RECEIVE}/:idOrSlug`;
@@ -50,17 +50,17 @@ const MAX_PATH_CHARACTERS = 200;
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receiving = { services, receive: receiver(services), budget: bodyBudget(services.maxBodyBytesInFlight) };
 
-  // A stopping server waits for every answer.
+  // A stopping server waits for every answer, so end the waits for steps.
   app.addHook('preClose', async () => services.answers.end());
 
   app.addHook('onRequest', (request, reply, done) => {
-    // No publisher tests an endpoint with another method: not even the body is read.
+    // Publishers use no other method, not even for tests, so do not read the body.
     if (!METHODS.includes(request.method)) {
       write(reply, methodNotAllowed());
       return;
     }
-    // To Fastify no request here has a body. To this route every body is bytes, whatever its content type says, and
-    // reading it here costs half as much as a content type parser. The delivery takes its headers from the raw ones.
+    // Hide the body from Fastify. This route takes every body as bytes, whatever its content type, and reading it here
+    // costs half as much as a content type parser. The delivery takes its headers from the raw ones.
     const { headers } = request.raw;
     headers['content-type'] = undefined;
     headers['content-length'] = undefined;
@@ -68,12 +68,12 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
     done();
   });
 
-  // All that is below is this endpoint's: the dashboard would ask a publisher to log in.
+  // Claim all paths below the endpoint too: the dashboard would ask a publisher to log in.
   for (const url of [ROUTE, RECEIVE, `${RECEIVE}/*`]) {
     app.route<IdOrSlug>({
       method: app.supportedMethods,
       url,
-      // Nothing is returned: of a promise Fastify would wait for the end of the response too, with five more listeners.
+      // Return nothing: given a promise, Fastify would also wait for the end of the response, with five more listeners.
       handler: (request, reply) => void answer(request, reply, receiving),
     });
   }
@@ -81,7 +81,7 @@ export async function ingress(app: FastifyInstance, services: IngressServices): 
 
 type IngressRequest = FastifyRequest<IdOrSlug>;
 
-/** What the address names: a slash at its end makes no difference. */
+/** The slug or id in the address; a slash at its end makes no difference. */
 function nameOf({ idOrSlug, '*': rest = '' }: IdOrSlug['Params']): string {
   return idOrSlug ?? rest.replace(/\/$/, '');
 }
@@ -105,7 +105,7 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
   const isLate = services.phase.isStopping;
   const head = readHead(request, services.clientAddress);
   if (!head.hasHost) return malformedHost();
-  // It asks whether deliveries may be sent here, and nothing is kept of it.
+  // The request asks whether deliveries may be sent here; nothing of it is kept.
   if (request.method === 'OPTIONS') {
     const answer = await receive.permission(head.headers, nameOf(request.params));
     if (answer !== undefined) return answer;
@@ -119,7 +119,7 @@ async function answerTo(request: IngressRequest, reply: FastifyReply, receiving:
     return await handOver(request, head, { receiving, judge, allowance });
   } catch (error) {
     if (!(error instanceof BodyError) || error.statusCode === 400) throw error;
-    // The sender may still be sending what is not read.
+    // The sender may still be sending bytes that will not be read.
     reply.header('connection', 'close');
     if (error.statusCode === 503) return receive.overloaded();
     if (error.statusCode === 413) return await handOver(request, head, { receiving, judge: receive.tooLarge });
@@ -144,7 +144,7 @@ async function handOver(
   const { services, receive } = receiving;
   const span = startReceiveSpan(request.headers);
   const idOrSlug = nameOf(request.params);
-  // Asked before the time is: a clock that was set is followed only when somebody looks.
+  // Check the clock before taking the time: only this check makes it follow a machine clock that was set.
   const byWhom = services.clock.isFit() ? judge : receive.unfit;
   const arrived = toDelivery(request, services, { head });
   const isEncoded = arrived.headers['content-encoding'] !== undefined;
@@ -171,12 +171,12 @@ async function tagged(span: Span, judge: () => Promise<WebhookAnswer>): Promise<
   }
 }
 
-/** What the span of a request says of it, by OpenTelemetry's names for HTTP. Its query may hold a token and is left out. */
+/** Attributes of a request's span, by OpenTelemetry's names for HTTP. The query may hold a token and is left out. */
 function requestAttributes(
   { method, path, clientIp }: Delivery,
   { peer, origin }: ReturnType<typeof readHead>,
 ): Attributes {
-  // A port that no host can have is let through.
+  // Impossible ports pass the Host check, so the URL may not parse.
   const { protocol, hostname, port } = URL.parse(origin) ?? { protocol: '', hostname: '', port: '' };
   const [own = ''] = path.split('?', 1);
   return {
@@ -195,6 +195,6 @@ function write(reply: FastifyReply, answer: WebhookAnswer): void {
   reply.code(answer.statusCode).header('cache-control', 'no-store').type(answer.contentType);
   if (answer.deliveryId !== undefined) reply.header(DELIVERY_HEADER, answer.deliveryId);
   if (answer.headers !== undefined) reply.headers(answer.headers);
-  // Last: no header of an answer replaces them.
+  // Set last, so that no header of the answer replaces them.
   reply.headers(INERT_HEADERS).send(answer.body);
 }

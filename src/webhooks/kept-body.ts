@@ -5,10 +5,10 @@ import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { SignatureSpec } from './schemes/spec.ts';
 import type { StandardRule } from './schemes/standards/standard.ts';
 
-/** What of a body is kept and read by flows, where the body holds what only the gates may see. */
+/** Returns the body that is kept and that flows read, without the parts that only the gates may see. */
 export type KeepBody = (body: Buffer) => Buffer;
 
-/** Undefined where all of a body is kept. */
+/** Undefined if the whole body is kept. */
 export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | undefined {
   if (scheme?.kind === 'standard') return isBodyToken(scheme.standard.rule) ? claimsOf : undefined;
   if (scheme?.kind !== 'spec') return undefined;
@@ -17,8 +17,8 @@ export function prepareKeptBody(scheme: ResolvedScheme | undefined): KeepBody | 
 }
 
 /**
- * Whether the gates judge the content of an encoded body: where the scheme signs it, or carries the signature in it. All that a
- * sender can make of the bytes then has one name, and is kept as content.
+ * Whether the gates judge the content of an encoded body, because the scheme signs it or carries the signature in it.
+ * All encodings of one content then have the same nonce, and the content is kept.
  */
 export function readsContent(scheme: ResolvedScheme | undefined): boolean {
   if (scheme?.kind !== 'spec') return prepareKeptBody(scheme) !== undefined;
@@ -27,12 +27,12 @@ export function readsContent(scheme: ResolvedScheme | undefined): boolean {
   );
 }
 
-/** What is kept of a body at a slug of no trigger: it may have been meant for one of any built-in scheme. */
+/** For bodies sent to a slug without a trigger: they may have been meant for any built-in scheme. */
 export const keepOfUnknown: KeepBody = (body) => claimsOf(withoutMembers(body, BUILT_IN_TOKENS));
 
 const BUILT_IN_TOKENS = tokenMembers(BUILT_IN_SCHEMES);
 
-/** Names of the members that hold a token in bodies of such schemes. */
+/** Names of the members that hold a token in the bodies of these schemes. */
 function tokenMembers(specs: readonly SignatureSpec[]): ReadonlySet<string> {
   const tokens = specs.filter(({ algorithm }) => algorithm === 'token');
   return new Set(
@@ -42,15 +42,15 @@ function tokenMembers(specs: readonly SignatureSpec[]): ReadonlySet<string> {
 
 const isBodyToken = (rule: StandardRule) => rule.standard === 'Jwt' && rule.carrier === 'body';
 
-/** Of a body that is a token: what it says, as it came. The token itself would pass anywhere that its key is trusted. */
+/** The claims of a body that is a token, as sent. The token itself would pass wherever its key is trusted. */
 function claimsOf(body: Buffer): Buffer {
   const [, claims] = /^[\w-]+\.([\w-]+)\.[\w-]+$/.exec(body.toString('latin1')) ?? [];
   return claims === undefined ? body : Buffer.from(claims, 'base64url');
 }
 
 /**
- * The JSON without the values of such members, wherever they are, and every other byte as it came. What is no JSON is read as far
- * as it looks like it, because it is kept too.
+ * Redacts the values of these members at any depth in JSON, and keeps every other byte as it came. Malformed JSON is
+ * searched as far as it looks like JSON, because it is kept too.
  */
 function withoutMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
   const text = body.toString('latin1');
@@ -69,7 +69,7 @@ function withoutMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
   return from === 0 ? body : Buffer.from(kept + text.slice(from), 'latin1');
 }
 
-/** Behind the quotation mark that ends it. */
+/** The position after the closing quotation mark. */
 function behindString(text: string, start: number): number {
   return Math.min(endOfString(text, start) + 1, text.length);
 }
@@ -80,7 +80,7 @@ function endOfWord(text: string, start: number): number {
   return at;
 }
 
-/** Where the value of a member is whose name ends here; undefined where that is no text and no number. */
+/** The start of the value of the member whose name ends here; undefined if the value is neither text nor number. */
 function valueBehind(text: string, end: number): number | undefined {
   const colon = skipSpace(text, end);
   if (text[colon] !== ':') return undefined;

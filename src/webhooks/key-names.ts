@@ -1,37 +1,37 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** A key as it is configured or was learnt. */
+/** A key as it was configured or learned. */
 export interface NamedKey {
   readonly text: string;
-  /** It is itself sent, as a token, or may be: of a verifier in code nothing is known. */
+  /** The key itself is sent, as a token, or may be: nothing is known of a verifier in code. */
   readonly isSent: boolean;
 }
 
 /** Names keys so that the names can be stored and shown. Equal keys have equal names. */
 export type NameKey = (key: NamedKey) => string;
 
-/** The keys of publishers are longer; what is shorter was thought up by a person. */
+/** Publishers' keys are longer; a person thought up any shorter one. */
 const MIN_SHOWN_KEY_BYTES = 16;
 
 /**
- * The first 8 hex digits of the SHA-256 of a key as configured, so that an operator can compare it with the key that the
- * publisher has. The key itself never leaves the process, and this does not give it away: of a random key of 16 bytes,
- * 32 of 128 bits become known, and which of the 2^96 keys that are left it is, no one can try. A shorter key could be
- * guessed and each guess checked against it, so it has none. Whoever may read it may also read deliveries with their
- * signatures, which check a guess better. A key that is itself sent has none either: a person chose it, and no signature
- * checks a guess.
+ * The first 8 hex digits of the SHA-256 of a key as configured, so that an operator can compare it with the key that
+ * the publisher has. The key never leaves the process, and this does not give it away: of a random key of 16 bytes,
+ * 32 of 128 bits become known, and 2^96 remaining keys are too many to try. A shorter key has no fingerprint, because
+ * it could be guessed and each guess checked. Readers of fingerprints may also read deliveries with signatures, which
+ * check a guess better. A key that is itself sent has none either: a person chose it, and no signature checks a
+ * guess.
  */
 export function fingerprintOf({ text, isSent }: NamedKey): string | undefined {
-  // Each two digits of hex are one byte of the key.
+  // Two hex digits are one byte of the key.
   const bytes = /^[0-9a-f]+$/i.test(text) ? text.length / 2 : Buffer.byteLength(text);
   if (isSent || bytes < MIN_SHOWN_KEY_BYTES) return undefined;
   return createHash('sha256').update(text).digest('hex').slice(0, 8);
 }
 
 /**
- * Makes what names keys for the figures about them. `digest` is one under the store key, which the database does not have,
- * so that a reader of the database can check no guess. Without it the name is the fingerprint; a key that may have none
- * gets a name by chance, which holds as long as the process: its figures start again with the next.
+ * Names keys for the figures about them. `digest` uses the store key, which the database does not have, so a reader of
+ * the database cannot check guesses. Without `digest`, the name is the fingerprint. A key that may not have a
+ * fingerprint gets a random name for the life of the process: its figures start again with the next process.
  */
 export function createKeyNames(digest: ((text: string) => string) | undefined): NameKey {
   const byChance = new Map<string, string>();

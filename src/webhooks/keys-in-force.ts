@@ -9,8 +9,8 @@ export function handsOverKey({ handshakes = [] }: Conversation): boolean {
 }
 
 /**
- * Whether a trigger leaves its key to be learnt: only where its manifest says so, because the sender of the first handshake
- * decides what the trigger believes. One whose key field is there but empty was meant to have a key.
+ * Whether a trigger learns its key: only if its manifest says so, because the sender of the first handshake decides
+ * which key the trigger trusts. A trigger with an empty key field was meant to have a key, so it learns none.
  */
 export function learnsKey(
   scheme: Conversation,

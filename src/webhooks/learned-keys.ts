@@ -6,20 +6,20 @@ import { handsOverKey, learnsKey } from './keys-in-force.ts';
 import { isSameSecret } from './schemes/handshake.ts';
 import type { Conversation } from './schemes/spec.ts';
 
-/** Where the key goes that the publisher of a trigger hands over in a handshake. */
+/** Keeps the key that a trigger's publisher hands over in a handshake. */
 interface KeySlot {
-  /** Whether the trigger leaves its key to be learnt: a configured one goes before any that was. */
+  /** Whether the trigger uses a learned key; a configured key takes precedence. */
   readonly isInUse: boolean;
-  /** Whether a key was learnt that cannot be read, for it is sealed with another key than the process has. */
+  /** Whether a learned key cannot be read because it is sealed with another key than the process has. */
   isUnreadable(): boolean;
   read(): string | undefined;
-  /** Resolves when the key is durable, with whether it is the one that is kept: the first one stays. */
+  /** Resolves when a key is durable; true if it is this one. The first key stays. */
   learn(key: string): Promise<boolean>;
-  /** Yields whether there was a key; from then on the next handshake is the first. */
+  /** Yields whether there was a key. The next handshake then counts as the first. */
   forget(): Promise<boolean>;
 }
 
-/** Undefined where the scheme's publisher hands no key over. */
+/** Undefined if the scheme's publisher does not hand over a key. */
 export function keySlot(
   { flowId, triggerKey, inputs }: WebhookTrigger,
   scheme: (Conversation & { readonly name: string }) | undefined,
@@ -36,7 +36,7 @@ export function keySlot(
   };
 }
 
-/** Whether the key of a trigger that leaves it to be learnt is there. */
+/** Whether a trigger that learns its key has one. */
 type LearnedKeyState = 'none' | 'learned' | 'unreadable';
 
 export function stateOf(slot: KeySlot): LearnedKeyState {
@@ -44,7 +44,7 @@ export function stateOf(slot: KeySlot): LearnedKeyState {
   return slot.read() === undefined ? 'none' : 'learned';
 }
 
-/** What a trigger has that nothing can be verified with, in words. */
+/** Says in words why a trigger has no key to verify with. */
 export function missingKey(slot: KeySlot | undefined): string {
   if (slot === undefined) return 'no key';
   if (!slot.isInUse) {
@@ -57,13 +57,13 @@ type KeyStore = Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>;
 
 /** The learned keys of the process; gates are prepared with it before its store is open. */
 interface ProcessKeys extends LearnedKeys {
-  /** Reads the keys that were learned before. Until then none is known, and none is learned. */
+  /** Reads the keys that were learned earlier. Before that, no key is known and none can be learned. */
   open(store: KeyStore): Promise<void>;
   /** Reads the keys of a flow again, which another process may have learned or forgotten. */
   refresh(flowId: string): Promise<void>;
 }
 
-/** Keeps keys in memory for the gates, which must not wait for a disk, and in the store before anyone is told of them. */
+/** Keeps keys in memory, since gates must not wait for a disk. A key is durable in the store before it is announced. */
 export function createLearnedKeys(clock: Clock): ProcessKeys {
   const keys = new Map<string, LearnedKey>();
   let opened: KeyStore | undefined;

@@ -5,12 +5,9 @@ import type { Evidence, Failed, Gate, Verdict } from './gate.ts';
 import { failureOf } from './gates/operator-gate.ts';
 import { signatureGate } from './gates/signature.ts';
 
-/** What all gates of a trigger said about one delivery, and what was found behind them. */
+/** The verdicts of a trigger's gates on one delivery, and later findings. */
 export interface Judgement {
-  /**
-   * Why the delivery is refused: because of a gate only under Enforce, because of later checks in every mode. Otherwise
-   * null.
-   */
+  /** Why the delivery is refused: by a gate only under Enforce, by later checks in every mode. Otherwise null. */
   readonly refusal: Reason | null;
   /** The first failure in pipeline order, the one that Enforce would answer with; null when clean. */
   readonly reason: Reason | null;
@@ -25,7 +22,7 @@ export interface Judgement {
 const NONE: readonly Reason[] = [];
 const NO_FACTS: JsonObject = {};
 
-/** Of a delivery that no gate was asked about. */
+/** The judgement on a delivery that no gate has checked. */
 export const CLEAN: Judgement = {
   refusal: null,
   reason: null,
@@ -35,7 +32,7 @@ export const CLEAN: Judgement = {
   gateResults: [],
 };
 
-/** The judgement with a reason that was found behind the gates, and so comes behind what they found. */
+/** Adds a reason that was found after the gates, and so comes after their reasons. */
 export function withViolation(judgement: Judgement, reason: Reason): Judgement {
   if (judgement.violations.includes(reason)) return judgement;
   return { ...judgement, reason: judgement.reason ?? reason, violations: [...judgement.violations, reason] };
@@ -51,9 +48,8 @@ export function refusedFor(judgement: Judgement, reason: Reason): Judgement {
  *
  * The mode is known here and nowhere else: a gate only says whether the delivery passes. Enforce stops at the first
  * failure, so that later gates spend nothing on a refused delivery; Off and Audit continue, so that an operator sees
- * every gate's verdict before switching, but ask no expensive gate about what a gate before it refused: a stranger's
- * delivery costs little in every mode. A gate that throws has failed: never a pass, and never an answer without a
- * record.
+ * every gate's verdict before switching, but skip expensive gates after a failure, so that a stranger's delivery costs
+ * little in every mode. A gate that throws has failed: never a pass, and never an answer without a record.
  */
 export async function runGates(gates: readonly Gate[], delivery: Delivery, mode: EnforcementMode): Promise<Judgement> {
   const isEnforced = mode === 'Enforce';
@@ -68,7 +64,7 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
     }
     const known = failures.length === 0 ? evidence : { ...evidence, refusedFor: reasonsOf(failures) };
     const asked = ask(gate, delivery, known);
-    // Not awaited where it is there: the built-in gates answer at once.
+    // Await only promises: the built-in gates answer at once.
     const verdict = asked instanceof Promise ? await asked : asked;
     if (verdict.evidence !== undefined) {
       evidence = isFound ? merge(evidence, verdict.evidence) : { ...verdict.evidence };
@@ -82,10 +78,7 @@ export async function runGates(gates: readonly Gate[], delivery: Delivery, mode:
   return { refusal: isEnforced ? reason : null, reason, violations, detail: detailOf(failures), evidence, gateResults };
 }
 
-/**
- * What every gate says, also after another failed, without using anything up. A refusal is what Enforce would answer
- * with.
- */
+/** Runs the gates as Audit does, without using anything up. Under Enforce, `refusal` is what it would answer with. */
 export async function dryRunGates(
   gates: readonly Gate[],
   delivery: Delivery,
@@ -101,8 +94,8 @@ export async function dryRunGates(
 }
 
 /**
- * What the gates say of a delivery that was fetched from the publisher's own log. `takesUnsigned`: it passes the signature gate
- * although nothing was verified, and the evidence says so; not where verification was only unavailable for now.
+ * Judges a delivery that was fetched from the publisher's own log. `takesUnsigned`: it passes the signature gate
+ * although nothing was verified, and the evidence says so, unless verification was only unavailable for now.
  */
 export function judgeFetched(
   gates: readonly Gate[],
@@ -152,7 +145,7 @@ function broken(detail: string): Failed {
   return { passed: false, reason: 'verifier_error', detail };
 }
 
-// Operators write gates in plain JavaScript too: what is neither a pass nor a known reason must not count as either.
+// Operators write gates in plain JavaScript too: any other value must not count as a pass or as a known reason.
 function isVerdict(given: Verdict | undefined | null): given is Verdict {
   if (given?.passed !== true && !(given?.passed === false && REASON_CODES.includes(given.reason))) return false;
   const { detail, evidence }: { detail?: unknown; evidence?: unknown } = given;
@@ -172,7 +165,7 @@ function reasonsOf(failures: readonly Failed[]): readonly Reason[] {
   return [...new Set(failures.map(({ reason }) => reason))];
 }
 
-/** One failure speaks for itself; of several each is named. */
+/** A single failure needs no label; each of several gets its reason as a label. */
 function detailOf(failures: readonly Failed[]): string | null {
   const spoken = failures.filter((failure) => failure.detail !== undefined);
   if (spoken.length === 0) return null;
@@ -180,10 +173,10 @@ function detailOf(failures: readonly Failed[]): string | null {
   return spoken.map((failure) => `${failure.reason}: ${failure.detail}`).join('; ');
 }
 
-// What a sender wrote is kept to recognise it, not to carry it.
+// Text from a sender is kept only as far as needed to recognise it.
 const MAX_TEXT_LENGTH = 600;
 
-/** What one gate did about a delivery, as it is kept and shown. */
+/** One gate's result for a delivery, as it is kept and shown. */
 function resultOf(gate: string, verdict: Verdict, delivery: Delivery): GateResult {
   const facts = verdict.evidence === undefined ? {} : factsOf(gate, verdict.evidence, delivery);
   if (verdict.passed) return { gate, outcome: 'passed', reason: null, detail: null, facts };
@@ -194,7 +187,7 @@ function resultWithoutVerdict(gate: string, outcome: 'not evaluated' | 'not conf
   return { gate, outcome, reason: null, detail: null, facts: {} };
 }
 
-/** A result for every gate of the chain, in its order; gates beyond the chain stay at the end. */
+/** One result for every gate of the chain, in its order; results of other gates stay at the end. */
 export function withUnasked(
   { chain, gates }: { readonly chain: readonly string[]; readonly gates: readonly Pick<Gate, 'name'>[] },
   results: readonly GateResult[],
@@ -208,7 +201,7 @@ export function withUnasked(
   return all;
 }
 
-/** Whether a nonce is new is answered by the acceptance, behind the gate that named it. */
+/** The acceptance finds out whether a nonce is new, after the gate that named it has passed. */
 function withReplay(results: readonly GateResult[], isReplay: boolean): GateResult[] {
   return results.map((entry) =>
     isReplay && entry.gate === 'replay' && entry.outcome === 'passed'
@@ -217,7 +210,7 @@ function withReplay(results: readonly GateResult[], isReplay: boolean): GateResu
   );
 }
 
-/** The gates' results with what comes before and behind them: the size, the address, and whether the body can be read. */
+/** The gates' results plus the checks before and after them: size, address, and whether the body can be read. */
 export function allResults({
   gateResults = [],
   violations,
@@ -237,20 +230,17 @@ export function allResults({
   ];
 }
 
-/** What ends it behind the gates. */
+/** Reasons that end a delivery after the gates. */
 const UNREADABLE: ReadonlySet<Reason> = new Set<Reason>(['invalid_json', 'invalid_encoding', 'encoding_not_supported']);
 
-/** What ends the walk of a delivery before any gate. */
+/** Reasons that end a delivery before any gate. */
 const MISLED: ReadonlySet<Reason> = new Set<Reason>(['unknown_flow', 'flow_unreadable', 'flow_disabled']);
 
 function stage(gate: string, reason: Reason | undefined, facts: JsonObject): GateResult {
   return { gate, outcome: reason === undefined ? 'passed' : 'failed', reason: reason ?? null, detail: null, facts };
 }
 
-/**
- * The facts that this gate found, by name. Other evidence for later gates is not shown, and the time to retry only goes
- * into traces.
- */
+/** The facts that this gate found, by name. Evidence for later gates is not shown; retry times go only into traces. */
 function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): JsonObject {
   const told: Record<string, Json> = {};
   const { scheme, isVerified, usedPreviousKey, signedBytesSha256, replaySkewMs, signedTimestamp, nonce } = evidence;
@@ -262,7 +252,7 @@ function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): Js
   if (signedTimestamp !== undefined) told.signedTimestamp = cut(signedTimestamp.text);
   if (nonce !== undefined) {
     told.nonce = cut(nonce.value);
-    // As a person reads it: what decides is the time of the ledger.
+    // For people to read: the time of the ledger decides.
     told.nonceExpiresAt = isoTime(receivedAt + nonce.lifeMs);
   }
   for (const [name, value] of Object.entries(evidence.facts?.[gate] ?? NO_FACTS))
@@ -270,7 +260,7 @@ function factsOf(gate: string, evidence: Evidence, { receivedAt }: Delivery): Js
   return told;
 }
 
-/** The second that was told last: writing a date took a twelfth of a judgement, and most deliveries share a second. */
+/** The last second in text: formatting a date took a twelfth of a judgement, and most deliveries share a second. */
 const lastSecond = { second: Number.NaN, text: '' };
 
 function isoTime(at: number): string {

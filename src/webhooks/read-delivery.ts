@@ -11,12 +11,12 @@ export interface DeliveryReading {
   readonly newId: () => string;
 }
 
-/** What a request says before its body. */
+/** A request up to its body. */
 interface RequestHead {
   readonly peer: string;
   /** Lower-case name to value, as in a delivery. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The host that the publisher called, if it is one, and protocol and host as the front of a URL. */
+  /** Whether the publisher called a valid host; `origin` is protocol and host, the beginning of a URL. */
   readonly hasHost: boolean;
   readonly origin: string;
   readonly clientIp: string;
@@ -32,7 +32,7 @@ export function readHead(request: FastifyRequest, clientAddress: ClientAddressRe
   return { peer, headers, hasHost: HOST.test(host), origin: `${protocol}://${host}`, clientIp };
 }
 
-/** What a request brings as a delivery; `path` is its own unless the delivery is meant for another address. */
+/** Makes a delivery of a request; `path` is the request's unless the delivery is meant for another address. */
 export function toDelivery(
   request: FastifyRequest,
   services: DeliveryReading,
@@ -56,7 +56,7 @@ interface RequestParts {
   readonly path?: string;
 }
 
-/** Headers as sent, whatever a server hides of them; lines of one name are joined as HTTP says. */
+/** Headers as sent, including those that a server hides; lines with the same name are joined as HTTP says. */
 function sentHeaders(request: FastifyRequest): Record<string, string> {
   const headers: Record<string, string> = Object.create(null);
   const raw = request.raw.rawHeaders;
@@ -68,13 +68,14 @@ function sentHeaders(request: FastifyRequest): Record<string, string> {
   return headers;
 }
 
-// A name, an IPv4 address, or an IPv6 address in brackets, and a port. A slash, a quote or a question mark in it could be
-// the front of what a scheme signs behind the host.
+// A name, an IPv4 address, or an IPv6 address in brackets, and a port. A slash, a quote or a question mark in the host
+// could pass for the beginning of what a scheme signs after it.
 const HOST = /^(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?$/;
 
 /**
- * What the proxy that the client called says of its request, where a proxy of the operator's sent it: as many values from the end of
- * the header as the client is from the end of X-Forwarded-For. Where there are fewer, the last, which the nearest proxy wrote.
+ * Reads what the proxy that the client called says, for requests from the operator's proxies: the value as far from
+ * the header's end as the client is from the end of X-Forwarded-For; if there are fewer, the last, by the nearest
+ * proxy.
  */
 export function forwardedTo(clientIp: string, headers: Readonly<Record<string, string | string[] | undefined>>) {
   const addresses = () => chainOf(String(headers['x-forwarded-for'] ?? '')).map(readEntry);
@@ -90,7 +91,7 @@ export interface BodyLimits {
   readonly allowance: Pick<BodyAllowance, 'take'>;
 }
 
-/** A publisher sends a body in one go; so long without a single byte is a broken connection, or a sender that holds it open. */
+/** Publishers send a body in one go; this long without a byte means a broken connection, or one that is held open. */
 export const BODY_IDLE_MS = 5000;
 
 /** Why a body was not read to its end. Fastify takes the status code from the error. */
@@ -112,8 +113,8 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
   const { maxBytes, allowance } = limits;
   if (Number(contentLength) > maxBytes) return Promise.reject(new BodyError(413, 'The body is too large'));
   return new Promise((resolve, reject) => {
-    // Undefined once the body is settled. The listeners stay, because taking them off costs more than a call that does
-    // nothing: so what still arrives is read and dropped, and the answer gets out.
+    // Undefined once the body is settled. The listeners stay, because removing them costs more than a call that does
+    // nothing. Later bytes are read and dropped, so that the answer gets out.
     let chunks: Buffer[] | undefined = [];
     let received = 0;
     const idle = setTimeout(() => fail(408, 'The body stopped arriving'), BODY_IDLE_MS);
@@ -144,25 +145,25 @@ export function readBody(stream: Readable, contentLength: string | undefined, li
   });
 }
 
-/** Whether a chunk is all of its memory; another one may be a view over the socket's own buffer. */
+/** Whether a chunk has its memory to itself; otherwise it may be a view of the socket's own buffer. */
 function ownsItsBytes({ buffer, byteLength }: Buffer): boolean {
   return buffer.byteLength === byteLength;
 }
 
-/** Bytes that all bodies in flight may hold together, and each client of them. */
+/** Limits the bytes that bodies in flight hold, all together and for each client. */
 interface BodyBudget {
-  /** An account for one body; what it takes counts until it is released. */
+  /** Opens an account for one body; its bytes count until it is released. */
   open(client: string): BodyAllowance;
 }
 
 export interface BodyAllowance {
-  /** Takes bytes that have arrived; false where they are not left, for all or for this client. */
+  /** Takes bytes that have arrived; false if too few are left, in total or for this client. */
   take(bytes: number): boolean;
-  /** Gives back all that was taken. What arrives later is no longer taken. */
+  /** Gives back all bytes that were taken. From then on, `take` yields false. */
   release(): void;
 }
 
-/** So one client cannot use up what all share, while a publisher that delivers from one address has plenty. */
+/** One client cannot use up the whole budget, while a publisher that delivers from one address has plenty. */
 const SHARE_OF_ONE_CLIENT = 1 / 4;
 
 export function bodyBudget(maxBytes: number): BodyBudget {
@@ -197,25 +198,22 @@ export function bodyBudget(maxBytes: number): BodyBudget {
 interface ClientAddressOptions {
   /** How many entries at the end of X-Forwarded-For were written by proxies about proxies. */
   readonly forwardedHeaderDepth: number;
-  /**
-   * CIDRs or addresses of the operator's own proxies. With a depth the entry that it names counts only where every hop
-   * behind it is one of them.
-   */
+  /** CIDRs or addresses of the operator's proxies. With a depth, its entry counts only if all later hops are such. */
   readonly trustedProxies: readonly string[];
 }
 
-/** Tells who sent a delivery. */
+/** Finds the address that sent a delivery. */
 export interface ClientAddressReader {
   /**
    * Canonical text of the client's address: IPv4-mapped IPv6 as IPv4, without port, brackets or zone. `forwardedFor` is
    * all of X-Forwarded-For, its lines joined by commas.
    */
   read(socketPeer: string, forwardedFor: string | undefined): string;
-  /** Whether what the peer forwards about the request (protocol, host) may be believed. */
+  /** Whether to believe what the peer forwards about the request (protocol, host). */
   isTrustedPeer(socketPeer: string): boolean;
 }
 
-/** The address of the sender of a request, X-Forwarded-For taken as one list however many lines it came in. */
+/** The address of a request's sender; all X-Forwarded-For lines count as one list. */
 export function senderOf(
   { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
   reader: Pick<ClientAddressReader, 'read'>,
@@ -226,8 +224,8 @@ export function senderOf(
 }
 
 /**
- * Never yields an entry that the client could have written, as long as the depth or the list of proxies is right: a
- * proxy appends, so that what the client wrote comes before what the first proxy saw.
+ * Never yields an entry that the client could have written, as long as the depth or the list of proxies is right:
+ * proxies append, so the client's entries come before the address that the first proxy saw.
  */
 export function clientAddressReader({
   forwardedHeaderDepth,
@@ -260,8 +258,8 @@ function entryAt(depth: number, chain: readonly string[]): string | undefined {
 }
 
 /**
- * Walks from the socket to the client and stops at the first address that is not a proxy. What a proxy did not write as an
- * address ("unknown", an obfuscated name) hides the client: then the proxy that wrote it is as far as one can see.
+ * Walks from the socket to the client and stops at the first address that is not a proxy. An entry that is not an
+ * address ("unknown", an obfuscated name) hides the client: then the result is the proxy that wrote it.
  */
 function firstStranger(socketPeer: string, chain: readonly string[], isProxy: (address: string) => boolean): string {
   let seen = socketPeer;
@@ -285,7 +283,7 @@ function readEntry(entry = ''): string | undefined {
   return parseAddress(withoutZone(bracketed ?? beforePort ?? text))?.text;
 }
 
-/** What a socket says is an address already; a peer without one, as on a Unix socket, stays as it is. */
+/** A socket's peer is an address already; a peer without one, as on a Unix socket, stays as it is. */
 function canonical(socketPeer: string): string {
   return parseAddress(withoutZone(socketPeer))?.text ?? socketPeer;
 }

@@ -36,7 +36,7 @@ export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServic
   /** The table in force; a deploy puts a new one in its place. */
   readonly triggers: () => TriggerTable;
   readonly refresh: RefreshFlow;
-  /** Takes up what others did to the flows that a name leads to; yields whether that was nothing. Absent where there are none. */
+  /** Loads other processes' changes to the flows behind a name; yields whether there were none. Absent if alone. */
   readonly confirm: ((name: string) => Promise<boolean>) | undefined;
   readonly answers: Pick<FlowAnswers, 'wait'>;
 }
@@ -44,15 +44,15 @@ export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServic
 interface Receiver {
   /** Judges a delivery, accepts or refuses it, and says what to answer. */
   delivery(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
-  /** The body did not fit: refused before any gate, in every mode. */
+  /** Refuses a body over the cap before any gate, in every mode. */
   tooLarge(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
-  /** It arrived when a stop had begun: nothing new is taken, and its record says so. */
+  /** Refuses a delivery that arrived after a stop had begun; its record says so. */
   stopping(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
-  /** The machine's clock disagrees: what the gates and the log would make of the time is not known, so nothing is kept. */
+  /** Refuses and keeps nothing because the machine's clock disagrees: gates and log would work with a wrong time. */
   unfit(delivery: Delivery, idOrSlug: string, span: Span): Promise<WebhookAnswer>;
-  /** A publisher of CloudEvents asks whether it may deliver, before any gate and not kept; undefined where the trigger answers it. */
+  /** Answers CloudEvents publishers that ask to deliver, without gates or record; undefined if the trigger answers. */
   permission(headers: Delivery['headers'], idOrSlug: string): Promise<WebhookAnswer | undefined>;
-  /** No memory is left for its body: it was not read to its end, so nothing can be kept. */
+  /** Refuses a delivery because no memory is left for its body: the body was not read to its end and cannot be kept. */
   overloaded(): WebhookAnswer;
 }
 
@@ -62,7 +62,7 @@ interface Receiver {
  */
 export function receiver(services: ReceiverServices): Receiver {
   const concluding = { ...services, answerHandshake: handshakeAnswers(services) };
-  /** What no gate is asked about. */
+  /** A reception that no gate judges. */
   const unjudged = (delivery: Delivery, idOrSlug: string, span: Span): Reception => {
     const found = addressed(services.triggers().findAll(idOrSlug));
     const kept = keptBy(found.trigger, delivery);
@@ -73,7 +73,7 @@ export function receiver(services: ReceiverServices): Receiver {
       const startedAt = services.clock.monotonic();
       let judged: TriggeredReception | undefined;
       let isConfirmed = services.confirm === undefined;
-      // The gates may take seconds. A deploy in that time counts, so the old trigger decides nothing.
+      // The gates may take seconds. If there is a deploy in that time, the old trigger decides nothing.
       for (let left = START_TRIES; left > 0; left -= 1) {
         const triggers = services.triggers();
         const found = triggers.findAll(idOrSlug);
@@ -82,9 +82,9 @@ export function receiver(services: ReceiverServices): Receiver {
         const kept = keptBy(trigger, delivery);
         const judgedBy = services.confirm && triggers.judgedBy(idOrSlug);
         const arrived: Reception = { delivery: kept, judgedBy, trigger, sharing, span, judgement: CLEAN, startedAt };
-        // Before any gate: what is not a delivery must not use up what deliveries may.
+        // Before any gate: a request that is not a delivery must not use up the limits of deliveries.
         const isForeign = trigger !== undefined && delivery.method !== 'POST' && !isHandshake(delivery, trigger);
-        // What the gates said before still counts where the deploy left them as they were.
+        // Earlier verdicts still count if the deploy did not change the gates.
         judged =
           judged !== undefined && trigger !== undefined && hasSameGates(judged.trigger, trigger)
             ? { ...judged, judgedBy, trigger, sharing }
@@ -103,7 +103,7 @@ export function receiver(services: ReceiverServices): Receiver {
             if (delivery.content !== undefined) judged = await explained(judged, delivery);
             if (services.triggers() !== triggers) continue;
           }
-          // A deploy elsewhere may have another answer; the store compares what it accepts.
+          // A deploy elsewhere may change the answer: confirm refusals first; the store compares what it accepts.
           if (isConfirmed || (judged.judgement.refusal === null && delivery.method === 'POST')) {
             const answer = await conclude(judged, concluding, isConfirmed);
             if (answer !== undefined) return answer;
@@ -157,12 +157,12 @@ export function keptBy(trigger: PreparedTrigger | undefined, delivery: Delivery)
   return keptContent(delivery, keep);
 }
 
-/** The trigger whose gates judge, and all that share its slug. */
+/** The trigger whose gates judge, and all triggers that share its slug. */
 function addressed(found: readonly PreparedTrigger[]): Pick<Reception, 'trigger' | 'sharing'> {
   return { trigger: found[0], sharing: found.length > 1 ? found : undefined };
 }
 
-/** 503 where the flow has such a trigger, which only this service cannot serve: the publisher is to send it again. */
+/** 503 if the flow has the trigger but this service cannot serve it: the publisher should send the delivery again. */
 function refuseUnfound(
   arrived: Reception,
   unserved: UnservedAddress | undefined,
@@ -173,10 +173,10 @@ function refuseUnfound(
   return refuse({ ...arrived, unserved, judgement }, 'flow_unreadable', services);
 }
 
-/** What is answered, soon or at once; undefined where a deploy came in between. */
+/** The answer, now or later; undefined if a deploy came in between. */
 type Answering = WebhookAnswer | undefined | Promise<WebhookAnswer | undefined>;
 
-/** What follows from the verdict of the gates; undefined also where the store is to be asked first. */
+/** Acts on the verdict of the gates; undefined also if the store must be asked first. */
 function conclude(
   judged: TriggeredReception,
   services: ReceiverServices & { readonly answerHandshake: ReturnType<typeof handshakeAnswers> },
@@ -205,7 +205,7 @@ function acceptRead(judged: TriggeredReception, body: ArrivingBody, services: Re
   return accept({ ...judged, body }, services);
 }
 
-/** Commits it, and answers once for all triggers at its address. */
+/** Commits a delivery, and answers once for all triggers at its address. */
 async function accept(reception: ReadReception, services: ReceiverServices): Promise<WebhookAnswer | undefined> {
   const { delivery, trigger, judgement, sharing } = reception;
   let result: ReturnType<typeof committed>;
@@ -238,7 +238,7 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
   return fixed;
 }
 
-/** What became of a delivery at one of its triggers. */
+/** The outcome of a delivery at one of its triggers. */
 interface Outcome extends TriggerName {
   readonly runId: string | null;
   readonly kind: SharedOutcome['kind'] | 'coalesced';
@@ -248,7 +248,7 @@ interface Outcome extends TriggerName {
 interface Committed {
   readonly kind: 'committed';
   readonly outcomes: readonly Outcome[];
-  /** The one that the record and the answer are about. */
+  /** The outcome that the record and the answer are about. */
   readonly lead: Outcome;
   readonly runId: string | null;
   readonly isReplay: boolean;
@@ -279,7 +279,7 @@ function committed(
   }
 }
 
-/** The runs of a shared delivery, that of its record first. */
+/** The runs of a shared delivery; the run in its record comes first. */
 function runsOf(outcomes: readonly Outcome[], lead: Outcome): readonly AnsweredRun[] {
   const ordered = [lead, ...outcomes.filter((outcome) => outcome !== lead)];
   return ordered.flatMap(({ flowId, triggerKey, runId }) => (runId === null ? [] : [{ flowId, triggerKey, runId }]));
@@ -287,7 +287,7 @@ function runsOf(outcomes: readonly Outcome[], lead: Outcome): readonly AnsweredR
 
 type AnsweredRun = TriggerName & { readonly runId: string };
 
-/** A nonce that was accepted before: 409, or the first run's id where the trigger acknowledges honest retries. */
+/** A nonce that was accepted before: 409, or the first run's id if the trigger acknowledges honest retries. */
 async function answerReplay(
   reception: TriggeredReception,
   replay: Extract<AcceptResult, { kind: 'replayed' }>,
@@ -314,7 +314,7 @@ function countOutcome(flow: string, kind: Outcome['kind'], { metrics }: Receiver
   if (kind === 'filtered') metrics.webhookFiltered.inc({ flow });
 }
 
-/** Publishers that want to read something of their own get that; all others get the ids. */
+/** Publishers that expect a particular answer get it; all others get the ids. */
 function accepted(
   ids: {
     readonly runId: string | null;

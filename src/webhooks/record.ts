@@ -16,31 +16,31 @@ import { type Judgement, refusedFor, withUnasked } from './pipeline.ts';
 import type { ExpressionResults } from './trigger-expressions.ts';
 import type { PreparedTrigger, TriggerTable, UnservedAddress } from './triggers.ts';
 
-/** One delivery on its way, with its trigger and what the gates said about it so far. */
+/** One delivery in progress, with its trigger and the gates' judgement so far. */
 export interface Reception {
   readonly delivery: Delivery;
   readonly trigger: PreparedTrigger | undefined;
-  /** Set where it was sent to a trigger that judges nothing here. */
+  /** Set if it was sent to a trigger that is not served here. */
   readonly unserved?: UnservedAddress | undefined;
-  /** What the table knows that led it to its triggers; absent where no other process has the store. */
+  /** What the table that found its triggers knows of the flows; absent if no other process uses the store. */
   readonly judgedBy?: ReturnType<TriggerTable['judgedBy']> | undefined;
-  /** All triggers that share the slug, its own among them; absent where one trigger gets it. */
+  /** All triggers that share the slug, including `trigger`; absent if only one trigger gets the delivery. */
   readonly sharing?: readonly PreparedTrigger[] | undefined;
   readonly judgement: Judgement;
   readonly span: Span | undefined;
   /** Monotonic milliseconds. */
   readonly startedAt: number;
-  /** Set for a redelivery by a person: what the record says instead. */
+  /** Set for a redelivery by a person: fields that replace those of the record. */
   readonly redelivery?: Pick<DeliveryRecord, 'receivedAt' | 'redeliveredFrom' | 'detail'> | undefined;
-  /** Set where it is the late original of one that was fetched: the run of that one. */
+  /** Set if it is the late original of a fetched delivery: the run of the fetched one. */
   readonly lateFor?: string | undefined;
-  /** Set where it was fetched from the publisher's own log: what that is called. */
+  /** Set if it was fetched from the publisher's own log: the name of that log. */
   readonly reconciledFrom?: string | undefined;
-  /** What the trigger's expressions say of it; absent where it has none, or they were not asked. */
+  /** Results of the trigger's expressions; absent if it has none, or if they were not evaluated. */
   readonly expressions?: ExpressionResults | undefined;
-  /** The body as far as it was looked at; absent where no one has. */
+  /** The body as far as it was read; absent if it was not read at all. */
   readonly body?: ArrivingBody | undefined;
-  /** Its headers as they are shown; absent where they were not read yet. */
+  /** Its headers as they are shown; absent if these are not computed yet. */
   readonly shown?: KeptHeaders['shown'] | undefined;
 }
 
@@ -65,10 +65,10 @@ export function recordOf(
   const { delivery, trigger, unserved, sharing, judgement, startedAt, reconciledFrom, expressions, body } = reception;
   const { refusal, reason, violations } = judgement;
   const mode = trigger?.mode ?? defaultMode;
-  // A lenient mode accepts a replay, and only the store can tell that it is one.
+  // A lenient mode accepts replays, and only the store can recognise them.
   const mayBeReplay = mode !== 'Enforce' && judgement.evidence.nonce !== undefined;
   const mayBeMarked = runId === null || violations.length > 0 || mayBeReplay || expressions?.filteredBy !== undefined;
-  // Only what was posted can be judged again; the query of a handshake may hold a token.
+  // Only POST requests can be judged again; the query of a handshake may hold a token.
   const mayBeJudgedAgain = mayBeMarked && delivery.method === 'POST';
   const { searchKeys, notice } = searchKeysOf({ delivery, trigger, body }, refusal);
   const gateResults = trigger === undefined ? undefined : withUnasked(trigger, judgement.gateResults);
@@ -87,7 +87,7 @@ export function recordOf(
     violations,
     detail: reconciledFrom === undefined ? judgement.detail : reconciledDetail(reconciledFrom, judgement),
     bodyBytes: refusal === 'body_too_large' ? announcedBytes(delivery) : delivery.body.byteLength,
-    // Someone with a captured delivery may send a repetition for ever, and must not fill the disk with it.
+    // Someone with a captured delivery can repeat it for ever, and must not fill the disk.
     body: runId === null && refusal !== 'body_too_large' && !isDuplicate ? delivery.body : null,
     headers: reception.shown ?? shownHeaders(delivery.headers, trigger?.headersRead.names, trigger?.headersRead.secret),
     processingMs: clock.monotonic() - startedAt,
@@ -106,26 +106,26 @@ function reconciledDetail(from: string, { evidence, detail }: Judgement): string
   return detail === null ? how : `${how}: ${detail}`;
 }
 
-/** As of a delivery that starts nothing anywhere; the store says what an accepted one did. */
+/** The shares of a delivery that starts no run; the store fills in the outcomes of an accepted one. */
 function sharesOf(trigger: PreparedTrigger | undefined, sharing: Reception['sharing']): DeliveryRecord['shares'] {
   if (trigger === undefined || sharing === undefined) return undefined;
   const ordered = [trigger, ...sharing.filter((other) => other !== trigger)];
   return ordered.map(({ trigger: { flowId, triggerKey } }) => ({ flowId, triggerKey, runId: null, outcome: null }));
 }
 
-/** The store may find that it is another one. */
+/** The outcome as far as it is known here; the store may find another one. */
 function outcomeOf({ runId, isDuplicate }: Partial<Answered>, { expressions, trigger }: Omit<Reception, 'span'>) {
   if (isDuplicate === true) return runId === null && trigger?.signals === undefined ? 'filtered' : 'duplicate';
   return expressions?.isUnevaluated === true ? 'unevaluated' : undefined;
 }
 
-/** The trigger that the delivery was sent to, as far as there is one. */
+/** The trigger that the delivery was sent to, if there is one. */
 function addressOf({ trigger, unserved }: Pick<Reception, 'trigger' | 'unserved'>) {
   const { flowId = null, triggerKey = null } = trigger?.trigger ?? unserved ?? {};
   return { flowId, triggerKey };
 }
 
-/** Refusals that a flood ends in: they cost no reading of bodies. */
+/** Refusals that stop a flood: the bodies of such deliveries are not read. */
 const CHEAP: ReadonlySet<Reason | null> = new Set<Reason>([
   'ip_not_allowed',
   'ip_denied',
@@ -133,7 +133,7 @@ const CHEAP: ReadonlySet<Reason | null> = new Set<Reason>([
   'unverified_rate_limited',
 ]);
 
-/** What the delivery is found by, and what is told of keys that have no value. */
+/** The delivery's search keys, and a result that reports keys without a value. */
 function searchKeysOf(
   { delivery: { headers, body: bytes }, trigger, body }: Pick<Reception, 'delivery' | 'trigger' | 'body'>,
   refusal: Reason | null,
@@ -141,7 +141,7 @@ function searchKeysOf(
   const keys = trigger?.searchKeys;
   if (trigger === undefined || keys === undefined) return {};
   const searchKeys = headerKeys(headers, keys.headers);
-  // What no gate vouches for is not decoded.
+  // Not decoded, because no gate vouches for this body.
   const declared = { contentType: headers['content-type'], document: trigger.documentIn(headers) };
   const notice = CHEAP.has(refusal)
     ? undefined
@@ -150,8 +150,8 @@ function searchKeysOf(
 }
 
 /**
- * The URL with the values of its query masked. Where the query may be part of what was signed, only those are that look
- * like credentials, so that the delivery can be judged again.
+ * The URL with the values of its query masked. If the signature may cover the query, only values that look like
+ * credentials are masked, so that the delivery can be judged again.
  */
 function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): string {
   const at = requestUrl.indexOf('?');
@@ -161,7 +161,7 @@ function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): stri
   return `${maskUrl(requestUrl.slice(0, at))}?${query}`;
 }
 
-/** What the sender said it would send; nothing of it was read. */
+/** The size that the sender announced; nothing of the body was read. */
 function announcedBytes({ headers }: Delivery): number {
   const announced = headers['content-length'] ?? '';
   return /^\d{1,15}$/.test(announced) ? Number(announced) : 0;
@@ -170,15 +170,15 @@ function announcedBytes({ headers }: Delivery): number {
 export interface OutcomeServices {
   readonly store: Pick<Store, 'recordDelivery'>;
   readonly clock: Clock;
-  /** The mode of what belongs to no trigger. */
+  /** The mode of deliveries without a trigger. */
   readonly defaultMode: EnforcementMode;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Absent where no one can watch. */
+  /** Absent if live events cannot be watched. */
   readonly live?: Pick<LiveEvents, 'emit' | 'isHeard'> | undefined;
 }
 
-/** Refuses a delivery: keeps it, reports it and yields what to answer. Why its content cannot be read, record and answer name. */
+/** Refuses a delivery: keeps it, reports it and yields the answer. Record and answer say why content cannot be read. */
 export function refuse(
   reception: Reception,
   why: Reason | ContentProblem,
@@ -203,7 +203,7 @@ export async function endWithoutRun(
   return { ...answer, deliveryId: reception.delivery.id };
 }
 
-/** 503, not 4xx: the publisher did nothing wrong, and what it sends again with the same nonce is accepted. */
+/** 503, not 4xx: the publisher did nothing wrong, and its retry with the same nonce is accepted. */
 export function notStored(reception: Reception, error: unknown, services: OutcomeServices): WebhookAnswer {
   services.logger.error({ err: error, deliveryId: reception.delivery.id }, 'a delivery could not be stored');
   const judgement = refusedFor(reception.judgement, 'store_unavailable');
@@ -211,7 +211,7 @@ export function notStored(reception: Reception, error: unknown, services: Outcom
   return { ...refused('store_unavailable'), deliveryId: reception.delivery.id };
 }
 
-/** Keeps what started no run. The answer stays the same where the log cannot be written: refusing needs no disk. */
+/** Keeps a delivery that started no run. If the log cannot be written, the answer stays: refusing needs no disk. */
 export async function keepDelivery(
   reception: Reception,
   answered: Parameters<typeof recordOf>[1],
@@ -229,8 +229,8 @@ export async function keepDelivery(
 }
 
 /**
- * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here: it is in the delivery log alone, so
- * that watching causes no alerts.
+ * Counts, logs and tags one delivery. Under Off a failed gate leaves no trace here but only in the delivery log, so
+ * that observing causes no alerts.
  */
 export function reportDelivery(
   reception: Reception,
@@ -258,7 +258,7 @@ export function reportDelivery(
   log(reception, { mode, runId, reasons: mode === 'Off' ? loggedUnderOff(refusal) : violations }, services.logger);
 }
 
-/** No reason of a gate, not even where a handshake is refused under every mode: the delivery log has it. */
+/** Leaves out reasons of gates, even for a handshake that every mode refuses: the delivery log has them. */
 function loggedUnderOff(refusal: Reason | null): Reason[] {
   return refusal === null || isOfGate(refusal) ? [] : [refusal];
 }

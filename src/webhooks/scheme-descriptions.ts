@@ -21,10 +21,10 @@ import {
 } from './schemes/standards/standard.ts';
 import { TOKEN_SCHEMES, tokenSpec } from './schemes/token.ts';
 
-/** What an operator wants to know about a scheme. What only a trigger or a verifier's code knows is null. */
+/** A scheme as operators see it. Facts that only a trigger or a verifier's code knows are null. */
 export interface SchemeDescription {
   readonly name: string;
-  /** What the publisher calls itself; null where there is none. */
+  /** The publisher's own name; null if there is no publisher. */
   readonly title: string | null;
   readonly aliases: readonly string[];
   readonly kind: 'builtIn' | 'spec' | 'verifier' | 'standard' | 'custom';
@@ -45,11 +45,11 @@ export interface SchemeDescription {
     readonly bringsKey: boolean;
   }[];
   readonly deliveryIdHeader: string | null;
-  /** Where the kind of an event is, and its id or that of the delivery; null where the operator does not say. */
+  /** Where the kind of an event is, and its id or the delivery's; null if the operator does not say. */
   readonly eventType: DescribedValue | null;
   readonly eventId: DescribedValue | null;
   readonly coverage: ReturnType<typeof coverageOf> | null;
-  /** The form for keys that begin in a certain way, where there are two. */
+  /** The form for keys with a certain prefix, if there are two forms. */
   readonly keyForm: {
     readonly prefix: string;
     readonly headers: readonly string[];
@@ -57,21 +57,21 @@ export interface SchemeDescription {
     readonly coverage: ReturnType<typeof coverageOf>;
     readonly grade: Grade | null;
   } | null;
-  /** What the publisher's certificate has to name; null where the key of the trigger verifies. */
+  /** What the trigger's key names if the publisher's certificate verifies; null if the key itself verifies. */
   readonly certificateOf: string | null;
   readonly grade: Grade | null;
   /** What a captured delivery can be used for. */
   readonly captured: string | null;
   readonly source: string;
-  /** How the facts are known; null where there is no publisher. */
+  /** How the facts are known; null if there is no publisher. */
   readonly certainty: Certainty | null;
-  /** Which of the facts no source of the publisher's confirms; null where all are, or where there is no publisher. */
+  /** Facts that no source of the publisher's confirms; null if all are confirmed, or if there is no publisher. */
   readonly unconfirmed: string | null;
-  /** How to set a trigger up; null where there is no publisher. */
+  /** How to set up a trigger; null if there is no publisher. */
   readonly setUp: SetUp | null;
 }
 
-/** `name` is that of the header, of several the current one, or the path in the body; `why` says why there is none. */
+/** `name` is the header, the current one of several, or the path in the body; `why` says why there is none. */
 interface DescribedValue {
   readonly in: 'header' | 'body' | 'none';
   readonly name: string | null;
@@ -94,7 +94,7 @@ export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
 let ofPublishers: SchemeDescription[] | undefined;
 
 function describePublishers(isTaken: (name: string) => boolean): SchemeDescription[] {
-  // Each start asks for them twice.
+  // Cached, because each start asks for them twice.
   ofPublishers ??= [
     ...BUILT_IN_SCHEMES.map((spec) => {
       const { title, certainty } = spec;
@@ -186,7 +186,7 @@ function describeVerifier(verifier: SignatureVerifier): SchemeDescription {
   return { ...unknown(verifier.name, 'verifier'), handshakes: describeHandshakes(verifier) };
 }
 
-/** What is covered, the trigger decides. */
+/** Leaves the coverage open, because each trigger decides it. */
 function describeStandard(name: StandardName): SchemeDescription {
   const { headers } = describedStandard({ name, standard: name }, {});
   return { ...unknown(name, 'standard'), headers: [...headers], ...FACTS[name] };

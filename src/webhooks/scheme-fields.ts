@@ -4,7 +4,7 @@ import { handsOverKey } from './keys-in-force.ts';
 import { findScheme, type KnownScheme, listSchemes, type SchemeRegistry } from './schemes/resolve.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 
-/** Which schemes have each trait by which a field is read. */
+/** Whether a scheme has a trait that makes it read a field. */
 const HAS: Readonly<Record<SchemeTrait, (scheme: KnownScheme, field: WebhookField) => boolean>> = {
   custom: ({ kind }) => kind === 'custom',
   'short spec': ({ kind }) => kind === 'short',
@@ -20,19 +20,19 @@ const HAS: Readonly<Record<SchemeTrait, (scheme: KnownScheme, field: WebhookFiel
     conversationsOf(scheme).some(({ handshakes }) => handshakes?.some((it) => it.needsVerifyToken === true) === true),
 };
 
-/** A field that the scheme of its trigger does not read, and those that do. */
+/** A field that the scheme of its trigger does not read, and the schemes that do. */
 interface UnreadField {
   readonly field: WebhookField;
-  /** Undefined where the trigger names none. */
+  /** Undefined if the trigger names none. */
   readonly scheme: string | undefined;
   readonly readers: readonly string[];
 }
 
-/** Fields that ask for something which the scheme does not do: who wrote them expects another one. `false` asks for nothing. */
+/** Fields that ask for what the scheme does not do: their author expects another scheme. `false` asks for nothing. */
 export function unreadFields(inputs: WebhookInputs, registry: SchemeRegistry): UnreadField[] {
   const { webhookSignatureScheme: name } = inputs;
   const scheme = findScheme(registry, name ?? '');
-  // What an unknown one would read, nobody knows.
+  // An unknown scheme may read any field.
   if (scheme === undefined && name !== undefined) return [];
   return (Object.keys(WEBHOOK_ROWS) as WebhookField[]).flatMap((field) => {
     const { readBy } = WEBHOOK_ROWS[field];
@@ -45,12 +45,12 @@ export function unreadFields(inputs: WebhookInputs, registry: SchemeRegistry): U
   });
 }
 
-/** Whether it is one of ours: an operator may have a spec of such a name. */
+/** Whether it is one of our schemes: an operator may have a spec with such a name. */
 function isNamed({ kind, name }: KnownScheme, ...names: readonly string[]): boolean {
   return (kind === 'token' || kind === 'standard') && names.includes(name);
 }
 
-/** Every form of a scheme that is known before its trigger is. */
+/** Every form of a scheme that is known without a trigger. */
 function formsOf(scheme: KnownScheme): SignatureSpec[] {
   if (scheme.kind !== 'full') return [];
   const { spec } = scheme;

@@ -14,9 +14,9 @@ import { mediaTypeOf } from './schemes/values.ts';
 
 /** The search keys of a trigger's deliveries, ready to be read. */
 export interface PreparedKeys {
-  /** Keys that are headers by themselves, with the names of those. */
+  /** Keys that are plain headers, with the names of these headers. */
   readonly headers: readonly (readonly [name: string, headers: readonly string[]])[];
-  /** Where the type of an event is taken from; undefined where deliveries have none. */
+  /** Where the type of an event is taken from; undefined if deliveries have none. */
   readonly event: CompiledExpression | FoundValue | undefined;
   /**
    * Adds the other keys to the values, and never throws. Says which keys have no value, and why; undefined if all keys
@@ -29,13 +29,13 @@ export interface PreparedKeys {
   ) => GateResult | undefined;
 }
 
-/** What stands for a key without a value among the gate results of a delivery, behind the gates. */
+/** The name of the gate result, after those of the gates, that reports keys without a value. */
 const SEARCH_KEYS = 'searchKeys';
 
-/** The search key that tells the kinds of deliveries apart. */
+/** The search key for the kind of event. */
 const EVENT = 'event';
 
-/** Keys that would keep a credential, or a signature of the trigger's scheme. What no scheme knows, the manifest room says. */
+/** Keys that would store a credential, or a signature of the trigger's scheme. The manifest room checks the rest. */
 export function searchKeyProblems(
   { triggerKey, inputs, searchKeys = {} }: Pick<WebhookTrigger, 'triggerKey' | 'inputs' | 'searchKeys'>,
   scheme: ResolvedScheme | undefined,
@@ -106,7 +106,7 @@ function readNamed(
   return { gate: SEARCH_KEYS, outcome: 'not evaluated', reason: null, detail, facts: {} };
 }
 
-/** The type of an event and its id, where the publisher has them, in each form of its deliveries. */
+/** The type of an event and its id, if the publisher has them, in each form of its deliveries. */
 function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, FoundValue])[] {
   const publisher = scheme?.kind === 'standard' ? scheme.standard.publisher : undefined;
   if (publisher !== undefined) return keysOfForm({ ...publisher, headers: [] });
@@ -117,7 +117,7 @@ function publishedKeys(scheme: ResolvedScheme | undefined): (readonly [string, F
   return [spec, ...(spec.requestForm === undefined ? [] : [spec.requestForm])].flatMap(keysOfForm);
 }
 
-/** What no publisher says may be a CloudEvent, in binary mode (headers) or structured mode (the body). */
+/** If the scheme defines no event type, try CloudEvents: in binary mode (headers) or structured mode (the body). */
 const CLOUD_EVENT: (readonly [string, FoundValue])[] = [
   [EVENT, { headers: ['ce-type'] }],
   ['id', { headers: ['ce-id'] }],

@@ -4,18 +4,18 @@ import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.t
 import type { FlowRecord, JudgedBy } from '../store/store.ts';
 import { differencesOf, entranceOf } from './access.ts';
 
-/** Why two triggers cannot get the deliveries of one slug together; undefined where they can. */
+/** Why two triggers cannot both get the deliveries of one slug; undefined if they can. */
 export type WhyApart = (one: WebhookTrigger, other: WebhookTrigger) => string | undefined;
 
-/** Of a delivery to several triggers there is one answer, and one key that verifies it. */
+/** Fields that must be equal: a delivery to several triggers has one answer, and one key verifies it. */
 const ALIKE = (Object.keys(WEBHOOK_ROWS) as (keyof WebhookInputs)[]).filter((field) => {
   const { decides, isOwnOnSharedSlug } = WEBHOOK_ROWS[field];
   return decides === 'answer' && isOwnOnSharedSlug !== true;
 });
 
 /**
- * Judges whether triggers may share a slug: those of different flows that both say so, where the same deliveries pass the gates
- * of each. A delivery is then verified by the gates of one of them.
+ * Judges whether triggers may share a slug: they belong to different flows, both say so, and the same deliveries pass
+ * the gates of each. The gates of one of them then verify a delivery.
  */
 export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
   return (one, other) => {

@@ -10,7 +10,7 @@ interface Reports {
   readonly warning: Report;
 }
 
-/** What a trigger with a scheme of a standard leaves open. */
+/** Reports what a trigger with a scheme of a standard leaves open. */
 export function checkStandard(
   { trigger, settings }: { readonly trigger: WebhookTrigger; readonly settings: SignatureSettings },
   { name, rule, publisher }: StandardScheme,
@@ -27,7 +27,7 @@ export function checkStandard(
   if (rule.keySetUrl !== undefined && keys.previous !== undefined) {
     reports.warning('webhookHmacKeyPrevious', 'is ignored: the keys are those of webhookJwksUrl');
   }
-  // What a publisher does not sign, no trigger can ask for; the grade says it.
+  // No trigger can ask for more than its publisher signs; the grade says what is open.
   if (publisher !== undefined) {
     if (publisher.form.urlHash?.of === 'url') checkUrl('the URL', { inputs, settings, reports });
   } else if (rule.standard === 'Jwt') checkJwt(rule, inputs, reports);
@@ -86,7 +86,7 @@ function checkMessages(
   checkTime('created', inputs, reports);
 }
 
-/** Where something of the URL is signed. */
+/** Checks the public URL if part of the URL is signed. */
 function checkUrl(
   what: string,
   { inputs, settings, reports }: { inputs: WebhookInputs; settings: SignatureSettings; reports: Reports },
@@ -96,7 +96,7 @@ function checkUrl(
   reports.weakness('webhookPublicUrl', message);
 }
 
-/** A tolerance measures nothing where the sender leaves the time out. */
+/** A tolerance measures nothing if the sender leaves the time out. */
 function checkTime(name: string, inputs: WebhookInputs, { warning }: Reports): void {
   if (inputs.webhookReplayToleranceSeconds === 0 || inputs.webhookRequireTimestamp !== undefined) return;
   if (inputs.webhookReplayToleranceSeconds === undefined) return;

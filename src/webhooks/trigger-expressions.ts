@@ -27,23 +27,23 @@ import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 import type { StandardScheme } from './schemes/standards/standard.ts';
 
-/** What the expressions of a trigger say of one delivery that its gates let pass. */
+/** The results of a trigger's expressions for one delivery that passed its gates. */
 export interface ExpressionResults {
-  /** The field whose condition it does not meet: it starts no run, unless it repeats something. */
+  /** The field whose condition the delivery does not meet: it starts no run, unless it counts as a repetition. */
   readonly filteredBy: string | undefined;
-  /** Undefined where it names none. */
+  /** Undefined if the delivery names no event. */
   readonly eventId: string | undefined;
-  /** Deliveries of one key share a run, or answer runs; undefined where it has a run of its own, or answers none. */
+  /** Deliveries with the same key share a run, or answer runs; undefined if the delivery does neither. */
   readonly key: string | undefined;
-  /** An expression gave nothing that counts: the run starts as if it were not there. */
+  /** An expression gave no usable result: the run starts as if the expression were not there. */
   readonly isUnevaluated: boolean;
-  /** What the record tells of it, behind the gates. */
+  /** Results for the record, after those of the gates. */
   readonly notices: readonly GateResult[];
 }
 
 interface Judged {
   readonly verifiedHeaders: Evidence['verifiedHeaders'] | undefined;
-  /** What an unverified delivery claims of its event is not read. */
+  /** The event id of an unverified delivery is not read. */
   readonly isTrusted: boolean;
 }
 
@@ -56,7 +56,7 @@ export type JudgeByExpressions = (
 
 type Trigger = Pick<WebhookTrigger, 'inputs'>;
 
-/** Undefined where the trigger has none, so that it costs nothing. */
+/** Undefined if the trigger has no expressions, so that they cost nothing. */
 export function prepareExpressions(
   trigger: Trigger,
   scheme: ResolvedScheme | undefined,
@@ -69,7 +69,7 @@ export function prepareExpressions(
   if (given === undefined && readId === undefined && readKey === undefined) return undefined;
   const filter = given && { ...given, compiled: compileCondition(given.condition, 'delivery') };
   return (headers, body, { verifiedHeaders, isTrusted }) => {
-    // What another header family of the scheme says was never verified.
+    // Headers of the scheme's other families were never verified.
     const verified = verifiedHeaders === undefined ? headers : { ...headers, ...Object.fromEntries(verifiedHeaders) };
     const data = deliveryData(verified, body);
     const id = isTrusted ? readId?.(data) : undefined;
@@ -87,7 +87,7 @@ export function prepareExpressions(
       notices.push(noticeOf(filter.field, 'failed', `it is false, so no run starts: ${filter.condition}`));
     }
     const eventId = typeof id === 'string' ? keptId(id) : undefined;
-    // Starting too much loses nothing. Answering is access, and takes every expression.
+    // A run too many loses nothing. Answering is access, so every expression must have worked.
     const isKeyed = typeof key === 'string' && (signals === undefined || !isUnevaluated);
     const filteredBy = passes === false ? filter?.field : undefined;
     return { filteredBy, eventId, key: isKeyed ? key : undefined, isUnevaluated, notices };
@@ -102,7 +102,7 @@ const noticeOf = (gate: string, outcome: GateResult['outcome'], detail: string):
   facts: {},
 });
 
-/** A very long one, one that a database may not keep as it is, or one that looks like a digest, is known by its digest. */
+/** An id that is very long, looks like a digest, or might not be stored unchanged is replaced by its digest. */
 function keptId(id: string): string {
   const isPlain = id.length <= 255 && !/^sha256:|\p{Surrogate}|\0/u.test(id);
   return isPlain ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`;
@@ -114,16 +114,16 @@ function prepareKey(source: string | undefined): ReadId | undefined {
   return typeof compiled === 'string' ? undefined : (data) => evaluateKey(compiled.expression, data);
 }
 
-/** What tells the events of a trigger's deliveries apart, and whether who holds a delivery could change it. */
+/** How the events of a trigger are identified, and which parts the holder of a delivery could change. */
 export interface EventIdentity {
-  /** The name of an object, where one of these knows. */
+  /** The source of the id; a trigger's object is given by its name. */
   readonly by: 'scheme' | 'trigger' | keyof ObjectsOfTrigger;
-  /** As an expression. */
+  /** The id as an expression. */
   readonly expression: string;
   readonly days: number;
-  /** Parts that the scheme does not sign; undefined where only an operator's code knows what is signed. */
+  /** Parts that the scheme does not sign; undefined if only operator code knows what is signed. */
   readonly unsigned: readonly string[] | undefined;
-  /** Where the scheme has it. */
+  /** The place of the id, if it comes from the scheme. */
   readonly found?: FoundValue | undefined;
 }
 
@@ -132,8 +132,8 @@ const DEFAULT_DAYS = 30;
 export const eventLifeMs = ({ webhookEventIdDays: days = DEFAULT_DAYS }: WebhookInputs) => days * DAY_MS;
 
 /**
- * The trigger's own, else that of its scheme where the publisher documents and signs it, else that of an object of it, such
- * as the log that it is reconciled with; undefined where there is none.
+ * The trigger's own identity; else its scheme's, if the publisher documents and signs the id; else that of one of its
+ * objects, such as the log that it is reconciled with. Undefined if there is none.
  */
 export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undefined): EventIdentity | undefined {
   const { webhookEventId: own, webhookEventIdDays: days = DEFAULT_DAYS } = trigger.inputs;
@@ -158,7 +158,7 @@ export function eventIdentityOf(trigger: Trigger, scheme: ResolvedScheme | undef
 const headerName = ({ headers }: Extract<FoundValue, { headers: readonly string[] }>) =>
   (headers[0] ?? '').toLowerCase();
 
-/** Both keys open the trigger, so the id is signed in both forms or counts in none. */
+/** Both keys open the trigger, so the id counts only if both forms sign it. */
 function signedIdOf({ spec, previousSpec = spec }: Extract<ResolvedScheme, { kind: 'spec' }>): FoundValue | undefined {
   const { eventId, eventIdSource } = spec;
   if (eventId === undefined || 'none' in eventId || eventIdSource === undefined) return undefined;
@@ -198,7 +198,7 @@ function unsignedByStandard(
   return [...(readsBody ? ['the body'] : []), ...open.map((name) => `the header ${name}`)];
 }
 
-/** The id, why there is none although there should be, or undefined where this form of delivery has none. */
+/** The id, or why it is missing although it should be there, or undefined if this form of delivery has none. */
 type ReadId = (data: DeliveryData) => string | { readonly error: string } | undefined;
 
 function prepareEventId(identity: EventIdentity | undefined): ReadId | undefined {

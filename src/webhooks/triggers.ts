@@ -41,55 +41,55 @@ export interface PreparedTrigger {
   readonly trigger: WebhookTrigger;
   readonly flow: DeployedFlow;
   readonly gates: readonly Gate[];
-  /** Names of all gates there are, configured or not, in the order in which they judge this trigger's deliveries. */
+  /** Names of all gates, configured or not, in the order in which they judge this trigger's deliveries. */
   readonly chain: readonly string[];
   readonly mode: EnforcementMode;
   readonly nameDelivery: NameDelivery;
-  /** Canonical name of the scheme that verifies; null where there is no signature gate. */
+  /** Canonical name of the scheme that verifies; null if there is no signature gate. */
   readonly schemeName: string | null;
-  /** What a captured delivery can be used for, from A to F; null where only a verifier's code knows. */
+  /** What a captured delivery can be used for, from A to F; null if only a verifier's code knows. */
   readonly grade: Grade | null;
-  /** Configured, or else learnt; as of the moment when it is read. */
+  /** The configured keys, or else the learned one; each read gives the current state. */
   readonly keys: WebhookTrigger['keys'];
-  /** One of its keys as it is now, or of the others in force by its place; undefined where there is none. */
+  /** A current key: by its role, or one of the others in force by its index. Undefined if there is none. */
   readonly namedKey: (role: KeyRole, other?: number) => TriggerKey | undefined;
-  /** Absent where no publisher hands a key over. */
+  /** Absent if the publisher does not hand over a key. */
   readonly keySlot: ReturnType<typeof keySlot>;
   /** The scheme verifies with a key, and the trigger has none now: nothing can be verified. */
   readonly lacksKey: boolean;
-  /** `sluice send` can sign its deliveries with what the trigger has now. */
+  /** `sluice send` can sign its deliveries with the keys that the trigger has now. */
   readonly canBeSigned: boolean;
   readonly handshakes: readonly Handshake[];
   /** The URL that the publisher was given, as far as the service knows it. */
   readonly endpointOf: (delivery: Pick<Delivery, 'path' | 'requestUrl'>) => string;
-  /** Calls a URL that completes a handshake; absent where nothing is called. */
+  /** Calls a URL that completes a handshake; absent if no URLs are called. */
   readonly visit: ((url: string) => Promise<unknown>) | undefined;
   readonly headersRead: ReturnType<typeof headersRead>;
-  /** Absent where all of a body is kept, and flows read it as it came. */
+  /** Absent if the whole body is kept, and flows read it as it came. */
   readonly keepBody: KeepBody | undefined;
-  /** Whether the gates judge what an encoded body holds, and not its bytes. */
+  /** Whether the gates judge the content of an encoded body instead of its bytes. */
   readonly readsContent: boolean;
-  /** Of the content of an encoded body, as of a body. */
+  /** Limit for a body, and for the content of an encoded body. */
   readonly maxBodyBytes: number;
-  /** The field of such a delivery that holds what its flow reads; undefined where the body is that. */
+  /** The body's field that holds the document for the flow; undefined if the flow reads the body itself. */
   readonly documentIn: (headers: Delivery['headers']) => string | undefined;
-  /** Whether the query of a delivery may be part of what its signature covers. */
+  /** Whether a delivery's signature may cover its query. */
   readonly mayReadQuery: boolean;
-  /** What the trigger or its publisher wants to read instead of the ids; undefined for the ids. */
+  /** The answer that the trigger or its publisher wants instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
-  /** What its deliveries answer; undefined where they start runs. */
+  /** The steps that its deliveries answer; undefined if they start runs. */
   readonly signals: ReturnType<typeof signalsOf>;
-  /** How its deliveries share runs; undefined where each has one of its own. */
+  /** How its deliveries share runs; undefined if each has its own. */
   readonly coalescing: ReturnType<typeof coalescingOf>;
-  /** Absent where it has no expressions that decide about a delivery. */
+  /** Absent if it has no expressions that decide about a delivery. */
   readonly judgeByExpressions: JudgeByExpressions | undefined;
-  /** Absent where no second delivery of an event is told from the first. */
+  /** Absent if repeated deliveries of an event are not recognised. */
   readonly eventIdentity: EventIdentity | undefined;
-  /** Absent where its deliveries have no search keys. */
+  /** Absent if its deliveries have no search keys. */
   readonly searchKeys: PreparedKeys | undefined;
 }
 
-/** A key of a trigger with its name in the figures; without a name where none are kept. */
+/** A key of a trigger with its name in the figures; without a name if no figures are kept. */
 interface TriggerKey extends NamedKey {
   readonly name: string | undefined;
 }
@@ -97,25 +97,25 @@ interface TriggerKey extends NamedKey {
 export interface TriggerTable {
   /** By slug or by the flow's GUID, in any case; a GUID means the flow's first webhook trigger in manifest order. */
   find(idOrSlug: string): PreparedTrigger | undefined;
-  /** All triggers that get what is sent there, in the order of their flows' ids: several where they share the slug. */
+  /** All triggers that get deliveries to this name, in the order of their flow ids; several if they share the slug. */
   findAll(idOrSlug: string): readonly PreparedTrigger[];
-  /** The trigger that `find` would find by the name if it could judge deliveries here. */
+  /** The trigger that `find` would find if it were served here. */
   findUnserved(idOrSlug: string): UnservedAddress | undefined;
   /** Flow by flow, in manifest order. */
   list(): readonly PreparedTrigger[];
-  /** What is known of flows while a delivery to a name is judged: of one that takes it everything, of others the revision. */
+  /** What is known of flows when a delivery to a name is judged: the own flow's record, and others' revisions. */
   judgedBy(name: string): (own: FlowRecord) => JudgedBy;
-  /** Slugs that are shared by triggers which may not share them any more. */
+  /** Triggers that share a slug but are no longer allowed to. */
   apart(): readonly ApartTriggers[];
 }
 
-/** A trigger of the deployed revision, or of a manifest that cannot be deployed, that judges nothing here. */
+/** A trigger of the deployed revision, or of a manifest that cannot be deployed, that is not served here. */
 export interface UnservedAddress extends UnservedTrigger {
-  /** Null where the manifest does not say it. */
+  /** Null if the manifest does not say it. */
   readonly flowId: string | null;
 }
 
-/** The first of triggers that share a slug and may not any more. */
+/** The first of the triggers that share a slug but are no longer allowed to. */
 interface ApartTriggers extends UnservedAddress {
   readonly flowId: string;
   readonly slug: string;
@@ -124,21 +124,21 @@ interface ApartTriggers extends UnservedAddress {
 interface TriggerTableOptions {
   readonly flows: readonly DeployedFlow[];
   readonly preparer: GatePreparer;
-  /** The mode of triggers that set none of their own. */
+  /** The mode of triggers that set none. */
   readonly defaultMode: EnforcementMode;
-  /** Manifests that cannot be deployed: what they name and leads nowhere else is not served. */
+  /** Manifests that cannot be deployed: their names that lead to no other trigger count as not served. */
   readonly unreadable?: (() => readonly (NamedManifest & { readonly why: string })[]) | undefined;
 }
 
 /**
- * Lists the webhook triggers of all flows. Throws where two of them answer to one name, since neither may get the other's
- * deliveries, and `GateConfigurationError` where the fields of one make no sense.
+ * Lists the webhook triggers of all flows. Throws if two of them have the same name, since neither may get the other's
+ * deliveries, and throws `GateConfigurationError` if the fields of one make no sense.
  */
 export function createTriggerTable({ flows, ...options }: TriggerTableOptions): TriggerTable {
   return tableOf(flows, preparerOf(options), options);
 }
 
-/** Prepares the triggers of a flow once for each deploy of it: the catalog keeps what did not change. */
+/** Prepares the triggers of a flow once per deploy: the catalog keeps the objects of flows that did not change. */
 function preparerOf(options: Omit<TriggerTableOptions, 'flows'>) {
   const prepared = new WeakMap<DeployedFlow, readonly PreparedTrigger[]>();
   return (flow: DeployedFlow): readonly PreparedTrigger[] => {
@@ -165,7 +165,7 @@ function tableOf(
   }
   for (const [index, flow] of flows.entries()) {
     const first = byFlow[index]?.[0];
-    // The next trigger of the flow may judge by less than the first one, which may have lost its slug to another flow.
+    // The flow's id leads to its first webhook only, which may have lost its slug: a later one may have weaker gates.
     if (first === undefined || !isFirstWebhook(first.trigger.triggerKey, flow)) continue;
     const { flowId } = first.trigger;
     if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, [first]);
@@ -175,7 +175,7 @@ function tableOf(
   const whyApart = sharingBy({ preparer, defaultMode });
   for (const [slug, sharing] of bySlug(triggers)) {
     const lacking = unserved.get(slug);
-    // What is sent there would be taken, and lost to the one that is not served.
+    // Otherwise a delivery would be accepted, and lost to the trigger that is not served.
     if (lacking !== undefined && sharing.every(isShared)) continue;
     const why = whyNotTogether(sharing, whyApart);
     if (why === undefined) register(byName, slug, sharing);
@@ -210,7 +210,7 @@ function servedOf({ webhooks, unreadable }: LoadedFlow): readonly WebhookTrigger
   return unreadable === undefined ? webhooks : [];
 }
 
-/** Webhook triggers of a flow that judge nothing here: all of them where the flow cannot work. */
+/** Webhook triggers of a flow that are not served here: all of them if the flow cannot work. */
 export function unservedOf({ webhooks, unserved = [], unreadable: why }: LoadedFlow): readonly UnservedTrigger[] {
   if (why === undefined) return unserved;
   const lost = webhooks.map(({ triggerKey, inputs }) => ({ triggerKey, slug: inputs.webhookSlug, why }));
@@ -221,9 +221,9 @@ export function unservedOf({ webhooks, unserved = [], unreadable: why }: LoadedF
 export interface TriggersInForce {
   /** A delivery keeps the table that it began with. */
   current(): TriggerTable;
-  /** Makes the table again after flows were deployed, and tells who listens. */
+  /** Rebuilds the table after flows were deployed, and calls the listeners. */
   renew(): void;
-  /** Yields the function that ends it. */
+  /** Yields a function that removes the listener. */
   onRenewed(listener: () => void): () => void;
 }
 
@@ -243,7 +243,7 @@ export function createTriggersInForce({
       try {
         table = makeTable();
       } catch (error) {
-        // Deliveries go on to the triggers that they went to: better than to none, and never to those of another flow.
+        // Deliveries keep going to the previous triggers: better than to none, and never to those of another flow.
         logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
         return;
       }
@@ -258,7 +258,7 @@ export function createTriggersInForce({
   };
 }
 
-/** Once per flow: that a legacy key is ignored matters at the first delivery as much as at the last. */
+/** Logs once per flow that a legacy key is ignored: this matters equally for the first and the last delivery. */
 function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
   const announced = new Set<string>();
   return (triggers) => {
@@ -271,20 +271,20 @@ function conflictAnnouncer(logger: Logger): (triggers: TriggerTable) => void {
   };
 }
 
-/** Where publishers send, below the base URL of the service; null if neither a slug nor the id of the flow leads to it. */
+/** The path that publishers send to, below the base URL; null if neither a slug nor the flow's id leads to it. */
 export function pathOfWebhook({ trigger }: PreparedTrigger, triggers: Pick<TriggerTable, 'find'>): string | null {
   const isReached = triggers.find(trigger.flowId)?.trigger === trigger;
   const name = trigger.inputs.webhookSlug ?? (isReached ? trigger.flowId : undefined);
   return name === undefined ? null : `/flows/api/webhook/${encodeURIComponent(name)}`;
 }
 
-/** Whether what the gates of one said holds for the other: the same trigger, with the same fields and keys. */
+/** Whether the verdicts of one hold for the other: both are the same trigger, with the same fields and keys. */
 export function hasSameGates(one: PreparedTrigger, other: PreparedTrigger): boolean {
   const [ours, theirs] = [one, other].map(({ trigger: { flowName, ...rest }, mode }) => ({ ...rest, mode }));
   return one === other || isDeepStrictEqual(ours, theirs);
 }
 
-/** Whether its deliveries start runs now; or answer them, also while its flow drains and waits for answers. */
+/** Whether its deliveries start runs now, or answer runs, which they also do while the flow drains. */
 export function isOpen({ trigger, signals }: PreparedTrigger, flow: FlowRecord): boolean {
   return trigger.isOff !== true && (signals === undefined ? startsRuns(flow) : flow.isEnabled);
 }
@@ -295,7 +295,7 @@ function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {
 
 type ByName = Map<string, readonly PreparedTrigger[]>;
 
-/** Throws where the triggers may not have the name together, or others have it. */
+/** Throws if the triggers may not share the name, or if others have it. */
 function register(byName: ByName, name: string, sharing: readonly PreparedTrigger[]): void {
   const known = byName.get(name.toLowerCase()) ?? [];
   const [one, other] = [...known, ...sharing];
@@ -308,7 +308,7 @@ function register(byName: ByName, name: string, sharing: readonly PreparedTrigge
 
 const isShared = ({ trigger }: PreparedTrigger) => trigger.inputs.webhookShared === true;
 
-/** Every service has those of a slug in the same order, whatever it deployed first. */
+/** The triggers of each slug, in the same order in every service, regardless of the order of deploys. */
 function bySlug(triggers: readonly PreparedTrigger[]): Map<string, PreparedTrigger[]> {
   const slugs = new Map<string, PreparedTrigger[]>();
   for (const prepared of triggers) {
@@ -321,8 +321,8 @@ function bySlug(triggers: readonly PreparedTrigger[]): Map<string, PreparedTrigg
 }
 
 /**
- * Why triggers that share a slug judge nothing now: keys that are read again may differ since they were deployed, and what
- * the gates of one let pass must not start runs of another.
+ * Why triggers that share a slug are not served now: their keys, which are read again, may differ since the deploy,
+ * and a delivery that passes the gates of one must not start runs of another.
  */
 function whyNotTogether([first, ...others]: readonly PreparedTrigger[], whyApart: WhyApart): string | undefined {
   if (first === undefined || ![first, ...others].every(isShared)) return undefined;
@@ -384,7 +384,7 @@ function prepare(
     mayReadQuery: mayReadQuery(resolved),
     signals: signalsOf(trigger),
     coalescing: coalescingOf(trigger),
-    // A revision may have been stored before active types were refused.
+    // A revision may have been stored before active content types were refused.
     acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),
     judgeByExpressions: prepareExpressions(trigger, resolved),
     eventIdentity: eventIdentityOf(trigger, resolved),
@@ -392,7 +392,7 @@ function prepare(
   };
 }
 
-/** Each key is named once: every delivery that is accepted asks. A learned key may change. */
+/** Remembers the name of each key, because every accepted delivery asks for it. A learned key may change. */
 function namedKeys(
   textOf: (role: KeyRole, other?: number) => string | undefined,
   resolved: ResolvedScheme | undefined,
@@ -412,7 +412,7 @@ function namedKeys(
   };
 }
 
-/** What a verifier in code compares, it alone knows. */
+/** Whether the key itself is sent. Assumed for a verifier, because only its code knows what it compares. */
 function isSent(resolved: ResolvedScheme, role: KeyRole): boolean {
   if (resolved.kind !== 'spec') return resolved.kind === 'verifier';
   const spec = role === 'previous' ? (resolved.previousSpec ?? resolved.spec) : resolved.spec;
@@ -425,7 +425,7 @@ function needsKey(resolved: ResolvedScheme): boolean {
   return resolved.kind === 'spec';
 }
 
-/** What an operator's code reads, it alone knows. */
+/** Assumed for operator code, because only the code knows what it reads. */
 function mayReadQuery(resolved: ResolvedScheme | undefined): boolean {
   if (resolved === undefined) return false;
   if (resolved.kind === 'standard') return resolved.standard.readsUrl;

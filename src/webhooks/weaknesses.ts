@@ -7,12 +7,12 @@ import type { SignatureSpec } from './schemes/spec.ts';
 import type { StandardScheme } from './schemes/standards/standard.ts';
 import { sharedSecretIn } from './schemes/standards/verifying-keys.ts';
 
-/** A field whose value makes its gate pass what it is there to refuse, or refuse everything. */
+/** A field whose value makes its gate pass deliveries that it should refuse, or refuse everything. */
 interface Weakness {
   readonly field: keyof WebhookInputs;
-  /** Never holds a secret's value, nor its length. */
+  /** Never holds the value of a secret, or its length. */
   readonly message: string;
-  /** False where the value is a mistake that lets no one in. */
+  /** False if the value is a mistake that lets no delivery in. */
   readonly isOpen: boolean;
 }
 
@@ -21,10 +21,10 @@ const MIN_KEY_BYTES = 16;
 /** More deliveries in a second than one process can take. */
 const MAX_USEFUL_RATE = 1_000_000;
 
-/** Everything of the kind that a trigger configures. Its gates must have been prepared: the values are well formed. */
+/** All weaknesses that a trigger configures. Its gates must have been prepared, so that the values are well formed. */
 export function weaknessesOf(
   trigger: WebhookTrigger,
-  /** The form of the current key, and that of the previous one. */
+  /** The form of the scheme for the current key, and for the previous one. */
   specs: readonly [SignatureSpec, SignatureSpec] | StandardScheme | undefined,
 ): Weakness[] {
   return [...keyWeaknesses(trigger, specs), ...listWeaknesses(trigger.inputs), ...limitWeaknesses(trigger.inputs)];
@@ -43,7 +43,7 @@ function keyWeaknesses(
       const weakness = secretWeakness(text, current, scheme);
       return weakness && { ...weakness, message: `number ${at + 2} of the list ${weakness.message}` };
     }),
-    // Without a current key no previous one is read, and the gate refuses everything.
+    // Without a current key, the previous key is not read, and the gate refuses everything.
     secretWeakness(keys.previous, previous, keys.current ? previousScheme : undefined),
     secretWeakness(verifyToken, 'webhookVerifyToken', undefined),
   ].filter((weakness) => weakness !== undefined);
@@ -53,7 +53,7 @@ function keyWeaknesses(
   return found;
 }
 
-/** The gravest; with a scheme given, its key as the scheme reads it. */
+/** The gravest weakness of a secret; with a scheme given, of the key as the scheme reads it. */
 function secretWeakness(
   text: string | undefined,
   field: keyof WebhookInputs,
@@ -83,7 +83,7 @@ function secretWeakness(
   return { field, message, isOpen: false };
 }
 
-/** What has to be guessed: of user and password the latter. */
+/** The part that must be guessed: of user and password, only the password. */
 function secretOf(key: SchemeKey | undefined, spec: SignatureSpec | undefined, text: string): Buffer | undefined {
   if (key?.kind !== 'hmac' && key?.kind !== 'token') return undefined;
   return spec?.isUserAndPassword === true ? Buffer.from(passwordOf(text)) : key.key.export();
@@ -104,11 +104,11 @@ const PLACEHOLDER_FORMS = [
   /^<.*>$/s,
   /^\{\{.*\}\}$/s,
   /^\$\{.*\}$/s,
-  // A variable or a file that holds a reference: what it names is not read.
+  // The variable or file itself holds a reference, which is not resolved.
   /^(env|file):/i,
 ];
 
-/** What documentation writes in place of a secret, and was left there. */
+/** Whether a secret is still the placeholder that documentation shows in its place. */
 export function isPlaceholder(text: string): boolean {
   const bare = text.trim().replace(/^(?:v1,)?whsec_/, '');
   return (

@@ -4,10 +4,10 @@ import { missingKey, stateOf } from './learned-keys.ts';
 import { CAPTURED, GRADES } from './schemes/spec.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from './triggers.ts';
 
-/** More are only counted: the page lists all. */
+/** Further webhooks are only counted; the page lists all. */
 const MAX_LISTED = 20;
 
-/** Each webhook with its URL, what is signed of its deliveries, and what is not enforced: what a start and `check` say. */
+/** The lines that a start and `check` print: each webhook's URL, what its deliveries sign, and what is not enforced. */
 export function webhookLines(table: TriggerTable, baseUrl: string): string[] {
   const webhooks = table.list();
   const more = webhooks.length - MAX_LISTED;
@@ -29,7 +29,7 @@ function webhookLine(webhook: PreparedTrigger, table: TriggerTable, baseUrl: str
   return `  ${trigger.flowName}: ${url} (${schemeName ?? 'no signature scheme'}, ${mode}${coverage})`;
 }
 
-/** A line for what webhook triggers let pass or have nothing to refuse by, and one for keys that were learnt. */
+/** Lines about triggers that are not enforced, learned keys, shared keys, and triggers with one run per event. */
 export function enforcementSummary(triggers: readonly PreparedTrigger[]): string[] {
   if (triggers.length === 0) return ['There are no webhook triggers'];
   const further = [...learnedSummary(triggers), ...sharedKeySummary(triggers), ...eventSummary(triggers)];
@@ -46,14 +46,14 @@ export function enforcementSummary(triggers: readonly PreparedTrigger[]): string
   ];
 }
 
-/** Which triggers believe a key that no manifest shows. */
+/** Triggers that trust a key that no manifest shows. */
 function learnedSummary(triggers: readonly PreparedTrigger[]): string[] {
   const learned = triggers.filter(({ keySlot }) => keySlot?.isInUse === true && stateOf(keySlot) === 'learned');
   const named = learned.map(({ trigger, schemeName }) => `${trigger.flowName}/${trigger.triggerKey} (${schemeName})`);
   return named.length === 0 ? [] : [`Keys learned in a handshake: ${named.join(', ')}`];
 }
 
-/** Which triggers start one run for each event, and by what. */
+/** Triggers that start one run for each event, and the id that they use. */
 function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
   const named = triggers.flatMap(({ trigger, eventIdentity }) =>
     eventIdentity === undefined ? [] : [`${trigger.flowName}/${trigger.triggerKey} (${eventIdentity.expression})`],
@@ -63,7 +63,7 @@ function eventSummary(triggers: readonly PreparedTrigger[]): string[] {
   return named.length === 0 ? [] : [`One run for each event, by its id: ${named.join(', ')}${more}`];
 }
 
-/** Headers are text. */
+/** Whether the id may be a number or a text: only an id from the body, because headers are text. */
 function isOfAnyType(identity: { readonly expression: string }): boolean {
   const compiled = compileEventId(identity.expression);
   return (
