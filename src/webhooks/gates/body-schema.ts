@@ -8,15 +8,15 @@ import { AnswerTimeoutError, answerInTime, failureOf } from './operator-gate.ts'
 import type { SignatureSettings } from './signature.ts';
 
 export const BODY_SCHEMA = 'bodySchema';
-/** What is shorter is judged at once: it is most of what arrives, and costs less than to wait for a turn. */
+/** Shorter bodies, which are most, are judged at once: that costs less than waiting for a turn. */
 const LONG_BYTES = 8192;
 
 /**
- * Whether the body fits the schema that the trigger names. It judges what is authentic and new, so it comes last of the
- * built-in gates. A body that says it is JSON and is not is refused behind the gates, in every mode.
+ * Checks the body against the trigger's schema. The last of the built-in gates, because it should only judge authentic
+ * new deliveries. A body that claims to be JSON but is not is refused after the gates, in every mode.
  *
- * A long body may take a fifth of a second by a schema that asks for much, so that of several at once the process would do
- * nothing else: they take turns.
+ * A long body can take a fifth of a second with a demanding schema. Several at once would occupy the process, so they
+ * take turns.
  */
 export function bodySchemaGate(): GatePlugin<SignatureSettings> {
   let turns: DearTurns | undefined;
@@ -25,7 +25,7 @@ export function bodySchemaGate(): GatePlugin<SignatureSettings> {
     prepare(trigger, { schemes, clock, verifierTimeLimitMs }) {
       const { bodySchema } = trigger;
       if (bodySchema === undefined) return undefined;
-      // It describes what a flow reads. Asked with the first delivery: a scheme that makes no sense is told once, by the signature gate.
+      // The schema is for what a flow reads. Resolved at the first delivery: the signature gate reports a bad scheme.
       let kept: { readonly keepBody: KeepBody | undefined; readonly document: SignatureSpec['document'] } | undefined;
       return {
         name: BODY_SCHEMA,
@@ -43,7 +43,7 @@ export function bodySchemaGate(): GatePlugin<SignatureSettings> {
             return answerInTime((signal) => run(trigger.flowId, judge, signal), verifierTimeLimitMs).catch(unjudged);
           };
           if (content === undefined) return judged(keepBody?.(sent) ?? sent);
-          // What cannot be decoded is refused behind the gates, as what is not JSON is.
+          // A body that cannot be decoded is refused after the gates, like a body that is not JSON.
           return content.decode().then((decoded) => ('reason' in decoded ? { passed: true } : judged(decoded.bytes)));
         },
       };
@@ -60,7 +60,7 @@ function verdictOf(mistakes: readonly string[]): Verdict {
   return { passed: false, reason: 'body_schema', detail: mistakes.join('; ') };
 }
 
-/** No fault of the sender's, who may send it again. */
+/** A timeout: the sender did nothing wrong and may send the delivery again. */
 function unjudged(error: unknown): Verdict {
   if (!(error instanceof AnswerTimeoutError)) throw error;
   return { passed: false, reason: 'verification_unavailable', detail: failureOf('the check of its body', error) };

@@ -1,9 +1,9 @@
 import type { Clock } from '../../model/clock.ts';
 import { Rotation, type Waiter } from '../../model/rotation.ts';
 
-/** Work that holds the loop for long: one piece at a time, and as long as each took the process has for everything else. */
+/** Runs work that blocks the event loop for long, one piece at a time, with a pause as long as each piece took. */
 export interface DearTurns {
-  /** Runs the work when it is its turn, unless the signal aborts first. Keys take turns, so that none waits for all of another's. */
+  /** Runs the work at its turn, unless the signal aborts first. Keys take turns: none waits for all work of another. */
   run<Result>(key: string, work: () => Result, signal: AbortSignal): Promise<Result>;
 }
 
@@ -56,7 +56,7 @@ export function createDearTurns(
   };
 }
 
-/** A timer alone may be followed by the next one at once. */
+/** A timer alone is not enough: the next timer may follow at once. */
 function restOfLoop(ms: number): Promise<unknown> {
   return new Promise((resolve) => setTimeout(() => setImmediate(resolve), ms));
 }

@@ -1,8 +1,8 @@
 import { type Gate, GateConfigurationError, type WebhookTrigger } from '../gate.ts';
 
 /**
- * The gate of a trigger with several keys in force: each has a gate of its own. A key in force goes before the previous one where a
- * delivery has the signatures of both.
+ * The gate of a trigger with several keys in force: each key has its own gate. If a delivery is signed with a key in
+ * force and with the previous key, the key in force counts.
  */
 export function withEachKey(
   trigger: WebhookTrigger,

@@ -9,7 +9,7 @@ import { limitsUnverified, rateLimitGate, UNVERIFIED_RATE_LIMIT, unverifiedRateL
 import { replayGate } from './replay.ts';
 import { type SignatureSettings, signatureGate } from './signature.ts';
 
-/** A built-in plugin may keep something about all triggers together. */
+/** A built-in plugin; it may keep state about all triggers together. */
 interface ChainedPlugin extends GatePlugin<SignatureSettings> {
   /** Called with every trigger in force whenever they change, after all their gates were prepared. */
   inForce?(triggers: readonly WebhookTrigger[], settings: SignatureSettings): void;
@@ -19,8 +19,8 @@ interface ChainedPlugin extends GatePlugin<SignatureSettings> {
 type GateChain = readonly ChainedPlugin[];
 
 /**
- * The built-in gates, the cheap before the dear, then the operator's own. A chain remembers rate limits: the process has
- * one, which outlives every deploy. Throws a TypeError where two gates share a name.
+ * The built-in gates, cheap before costly, then the operator's gates. The chain holds the state of rate limits, so the
+ * process has one chain, which outlives every deploy. Throws a TypeError if two gates share a name.
  */
 export function gateChain(operatorGates: readonly GatePlugin<SignatureSettings>[] = []): GateChain {
   const chain = [
@@ -68,19 +68,19 @@ interface TriggerGates {
 }
 
 /**
- * Prepares the gates of triggers, of each trigger once: a manifest's check and its deploy share them, and a manifest that
- * is read again shares those of the trigger in force that is the same.
+ * Prepares the gates of each trigger once: the check and the deploy of a manifest share them, and a manifest that is
+ * read again shares the gates of equal triggers that are in force.
  */
 export interface GatePreparer {
   readonly chain: GateChain;
   readonly settings: SignatureSettings;
-  /** A trigger never changes: one with another field or key is another object, and gets its own gates. */
+  /** Triggers never change: a trigger with a different field or key is a new object, and gets its own gates. */
   prepare(trigger: WebhookTrigger): TriggerGates;
   /** Called with every trigger in force whenever they change, after all their gates were prepared. */
   inForce(triggers: readonly WebhookTrigger[]): void;
   /** Whether the scheme that a trigger names is known, so that signatures are checked. */
   isSigned(trigger: WebhookTrigger): boolean;
-  /** The same gates, under some other settings. */
+  /** Prepares the same gates, with some settings changed. */
   under(settings: Partial<SignatureSettings>): GatePreparer;
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../networks/addresses.ts';
 import { findPreset } from '../networks/presets.ts';
 
-/** Lets the addresses of the allow list pass but for those of the deny list; without an allow list, all but those. */
+/** Passes addresses of the allow list, or all addresses without one, except those of the deny list. */
 export const ipGate: GatePlugin<GateSettings> = {
   name: 'ip',
   prepare({ inputs }): Gate | undefined {
@@ -30,7 +30,7 @@ export const ipGate: GatePlugin<GateSettings> = {
   },
 };
 
-/** The addresses that pass; undefined without a list: then those of which nothing is known pass too. */
+/** The addresses that pass; undefined without a list, when even clients without a known address pass. */
 export function passingAddresses(inputs: WebhookInputs): AddressSet | undefined {
   const allow = allowMatcher(inputs);
   const deny = denyMatcher(inputs);
@@ -63,8 +63,8 @@ function checkAddress(
 }
 
 /**
- * The list and the presets are one list. An empty one is refused: an operator who meant to allow no one must not allow everyone. No
- * preset is empty.
+ * Joins the list and the presets. An empty list is refused: an operator who meant to allow no address must not allow
+ * all of them. No preset is empty.
  */
 function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
   const { webhookIpAllowList: list, webhookIpAllowListPreset: preset, webhookIpAllowListPresets: presets } = inputs;
@@ -77,7 +77,7 @@ function allowMatcher(inputs: WebhookInputs): AddressMatcher | undefined {
   return compileAddresses(entries, 'webhookIpAllowList');
 }
 
-/** An empty list denies no one, as it says. */
+/** An empty list denies no address, as it says. */
 function denyMatcher({ webhookIpDenyList: list = [] }: WebhookInputs): AddressMatcher | undefined {
   return list.length === 0 ? undefined : compileAddresses(list, 'webhookIpDenyList');
 }

@@ -11,8 +11,8 @@ import {
 } from '../gate.ts';
 
 /**
- * A gate of the operator's, held to what a chain relies on: it has its plugin's name, answers in time, and where it
- * cannot be prepared the manifest does not load, with a line that names it.
+ * Wraps an operator's gate so that the chain can rely on it: it has the name of its plugin and answers in time. If it
+ * cannot be prepared, the manifest does not load, and the error names the gate.
  */
 export function operatorGate<Settings extends GateSettings>(plugin: GatePlugin<Settings>): GatePlugin<Settings> {
   const { name } = plugin;
@@ -53,13 +53,13 @@ function prepared({ name }: { readonly name: string }, prepare: () => unknown): 
       `${failureOf(`the gate "${name}"`, error)} in prepare${placeOf(error)}`,
     );
   }
-  // A gate that is not there by mistake must not pass for one that the trigger does not configure.
+  // A gate that is missing by mistake must not look like one that the trigger does not configure.
   const message = `the gate "${name}" is not usable: prepare must return { name, check } or nothing, and not a promise`;
   throw new GateConfigurationError(undefined, message);
 }
 
 /**
- * Read once, as soon as it settles, and copied, so that nothing that the gate does to it later counts. Throws where its
+ * Reads and copies a verdict as soon as it settles, so that later changes by the gate do not count. Throws if the
  * evidence cannot be kept.
  */
 function verdictIn(given: Verdict, { keys }: Pick<WebhookTrigger, 'keys'>): Verdict {
@@ -68,15 +68,15 @@ function verdictIn(given: Verdict, { keys }: Pick<WebhookTrigger, 'keys'>): Verd
   return evidence === undefined ? told : { ...told, evidence: evidenceIn(evidence) };
 }
 
-// A reason is a sentence; more than this is a dump of something.
+// A reason is a sentence; a longer text is a dump of data.
 const MAX_REASON_LENGTH = 200;
 
-/** What an operator's code says of a refusal, without the keys that it was given. */
+/** The operator code's text about a refusal, without the keys that the code was given. */
 export function sentenceOf(
   said: unknown,
   { current = '', previous = '', others = [] }: WebhookTrigger['keys'],
 ): string {
-  // The longest first: of one that has another in it a rest would stay.
+  // The longest first: if a key contains another one, part of it would remain.
   const keys = [current, previous, ...others].filter((key) => key !== '').sort((a, b) => b.length - a.length);
   return keys.reduce((text, key) => text.replaceAll(key, '***'), String(said)).slice(0, MAX_REASON_LENGTH);
 }
@@ -90,7 +90,7 @@ const hasAll = (tests: Readonly<Record<string, Test>>): Test => {
   return (value) => all.every(([name, test]) => test(Object(value)[name]));
 };
 
-/** What the chain, the acceptance and the record rely on. */
+/** The form of evidence that the chain, the acceptance and the record rely on. */
 const FORMS: Readonly<Record<keyof Evidence, Test>> = {
   scheme: isText,
   usedPreviousKey: isBoolean,
@@ -114,7 +114,7 @@ function evidenceIn(given: Evidence): Evidence {
     return value === undefined || test(value);
   };
   if (!Object.entries(FORMS).every(isFit)) throw new TypeError('the evidence of a gate has another form');
-  // Only what JSON can hold is kept with a delivery.
+  // A delivery's record can only hold JSON.
   return evidence?.facts === undefined ? evidence : { ...evidence, facts: JSON.parse(JSON.stringify(evidence.facts)) };
 }
 
@@ -124,7 +124,7 @@ function placeOf(error: unknown): string {
   return place === undefined ? '' : `, at ${place}`;
 }
 
-/** Publishers wait three to thirty seconds for an answer, and each delivery that waits holds its body in memory. */
+/** Publishers wait three to thirty seconds for an answer, and each waiting delivery holds its body in memory. */
 const ANSWER_TIME_LIMIT_MS = 5000;
 
 /** An operator's verifier or gate did not answer in time. */
@@ -159,7 +159,7 @@ export async function answerInTime<Result>(
   }
 }
 
-/** Name and code of an error, where they look like such; its message may quote a key or a signature. */
+/** Name and code of an error, if they look like that; its message could quote a key or a signature. */
 export function failureOf(who: string, thrown: unknown): string {
   const error = readable(thrown);
   if (error instanceof AnswerTimeoutError) return `${who} ${error.message}`;

@@ -13,8 +13,9 @@ import { addressGroup } from '../networks/addresses.ts';
 import { resolveScheme } from '../schemes/resolve.ts';
 import type { SignatureSettings } from './signature.ts';
 
-// An account of one address takes some 300 bytes. The one that is dropped was used longest ago and has most likely filled
-// up meanwhile; if not, its address starts again with a full one. A flood from ever new addresses so costs no memory.
+// An account of one address takes some 300 bytes. The least recently used one is dropped first; it has most likely
+// filled up by then, and if not, its address starts again with a full one. So a flood from ever new addresses costs no
+// memory.
 const ADDRESSES_REMEMBERED = 100_000;
 
 interface Entry {
@@ -22,10 +23,10 @@ interface Entry {
   readonly bucket: TokenBucket;
 }
 
-/** What the deliveries of one flow, or of one flow and client, have left: a bucket for each limit that its triggers set. */
+/** The permits left for one flow, or for one flow and client: a bucket for each limit that its triggers set. */
 type Account = readonly Entry[];
 
-/** Where accounts are kept between deliveries, and the limits of the triggers that draw on them. */
+/** The accounts, kept between deliveries, and the limits of the triggers that draw on them. */
 interface Accounts {
   readonly isPerIp: boolean;
   readonly byKey: {
@@ -42,7 +43,7 @@ function byFlowOnly(): Accounts {
 }
 
 function byAddress(): Accounts {
-  // Takes 2.7 MB before it holds anything, so it is made with the first account.
+  // An empty cache takes 2.7 MB, so it is made with the first account.
   let made: LRUCache<string, Account> | undefined;
   const byKey: Accounts['byKey'] = {
     get: (key) => made?.get(key),
@@ -55,7 +56,7 @@ function byAddress(): Accounts {
   return { isPerIp: true, byKey, limits: new Map() };
 }
 
-/** What a gate's prepare needs to draw on accounts. */
+/** What a gate needs to draw on accounts. */
 interface Drawing {
   readonly accounts: Accounts;
   readonly flowId: string;
@@ -64,7 +65,7 @@ interface Drawing {
   readonly reason: Reason;
 }
 
-/** Judges a delivery, and the same without taking a permit. */
+/** Judges a delivery; `look` does the same without taking a permit. */
 function drawing({ accounts, flowId, limit, settings, reason }: Drawing, gate: string) {
   const { byKey, limits, isPerIp } = accounts;
   const keyOf = (clientIp: string) => (isPerIp ? `${flowId}|${addressGroup(clientIp)}` : flowId);
@@ -88,13 +89,13 @@ function instantOf({ isPerIp }: Accounts, { clock, cluster }: GateSettings): Ins
   return { now: clock.monotonic(), replicas: isPerIp ? 1 : (cluster?.replicas ?? 1) };
 }
 
-/** Which accounts the deliveries to one place, a slug or the id of a flow, draw on. */
+/** The accounts that deliveries to one place (a slug or the id of a flow) draw on. */
 interface Holder {
   readonly accounts: Accounts;
   readonly flowId: string;
 }
 
-/** Takes over the limits of the triggers in force, and what was spent at their places under another flow or in other accounts. */
+/** Takes over the limits of the triggers in force, and permits spent at their places under another flow or account. */
 function takingOver<Settings extends GateSettings>(
   find: (trigger: WebhookTrigger, settings: Settings) => [Accounts, RateLimit | undefined],
 ) {
@@ -116,7 +117,7 @@ function takingOver<Settings extends GateSettings>(
   };
 }
 
-/** What was spent of one account of all addresses is of no one address in particular: there, each begins by itself. */
+/** Permits spent from a common account belong to no single address, so accounts per address do not inherit them. */
 function inherit(from: Holder, to: Holder, settings: GateSettings): void {
   if (to.accounts.isPerIp && !from.accounts.isPerIp) return;
   const [prefix, at] = [`${from.flowId}|`, instantOf(to.accounts, settings)];
@@ -132,7 +133,7 @@ function inherit(from: Holder, to: Holder, settings: GateSettings): void {
   }
 }
 
-/** Of the same limit, what both have spent where both count for one, else what the one has spent that has less left. */
+/** For equal limits: if the accounts become one, the spent permits are added; otherwise the emptier bucket counts. */
 function joined(
   own: Account,
   other: Account,
@@ -151,7 +152,7 @@ function joined(
 
 export const UNVERIFIED_RATE_LIMIT = 'unverifiedRateLimit';
 
-/** Whether the trigger's own limit is kept for the deliveries whose signature was verified. */
+/** Whether only verified deliveries count for the trigger's own limit. */
 export function limitsUnverified({ webhookRateLimitUnverifiedPermitsPerSecond: rate }: WebhookInputs): boolean {
   return rate !== undefined;
 }
@@ -189,9 +190,9 @@ export function unverifiedRateLimitGate() {
  *
  * The webhook triggers of a flow share one account: a delivery to one of them counts for all, and each delivery needs a
  * permit under the limit of its own trigger. So a trigger never accepts more than its limit, whatever the limits of the
- * others. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them, whether it
- * changes the limit or not, nor where it gives a slug to another flow. Preparing a gate changes nothing; the limits of all
- * triggers are taken over when they come into force.
+ * others. Accounts belong to the plugin, not to the gates that it prepares: a deploy does not refill them, even if it
+ * changes the limit or gives a slug to another flow. Preparing a gate changes nothing; the limits of all triggers are
+ * taken over when they come into force.
  *
  * Each of several replicas has its own accounts, so that no delivery waits for another process before its signature is
  * checked. Each accepts its share of a flow's limit; together they accept what one would. Limits per address are not
@@ -231,8 +232,8 @@ export function countsPerIp(inputs: WebhookInputs, settings: GateSettings): bool
 }
 
 /**
- * The account with a bucket for each limit; one of a limit that is no longer deployed goes once it has filled up. A limit
- * that is new starts with as much spent as the others.
+ * Brings an account up to date, with a bucket for each limit. The bucket of a limit that is no longer deployed is
+ * removed once it is full. A new limit starts with as many permits spent as the most used one.
  */
 function upToDate(account: Account, limits: readonly RateLimit[], { now, replicas }: Instant): Account {
   const known = account.map(({ limit, bucket }) => ({
@@ -272,14 +273,14 @@ function charge(
   return { verdict: { passed: false, reason, detail, evidence: { retryAfterMs, facts } }, account };
 }
 
-/** When a delivery is judged, and by how many replicas the limit is shared. */
+/** When a delivery is judged, and how many replicas share the limit. */
 interface Instant {
   /** Monotonic milliseconds. */
   readonly now: number;
   readonly replicas: number;
 }
 
-/** What each of the replicas lets pass. A bucket holds at least one permit: less would let nothing pass, ever. */
+/** The share of each replica. A bucket holds at least one permit: with less, no delivery would ever pass. */
 function shareOf({ permitsPerSecond, burstSize }: RateLimit, replicas: number): RateLimit {
   return { permitsPerSecond: permitsPerSecond / replicas, burstSize: Math.max(1, burstSize / replicas) };
 }
@@ -288,7 +289,7 @@ function isSameLimit(a: RateLimit, b: RateLimit): boolean {
   return a.permitsPerSecond === b.permitsPerSecond && a.burstSize === b.burstSize;
 }
 
-/** A field of the trigger overrides the global value, each by itself. */
+/** Each field of the trigger overrides its global value. */
 export function limitOf(inputs: WebhookInputs, settings: GateSettings): RateLimit | undefined {
   const permitsPerSecond = inputs.webhookRateLimitPermitsPerSecond ?? settings.rateLimitPermitsPerSecond;
   if (permitsPerSecond === undefined) {
@@ -309,7 +310,7 @@ export function unverifiedLimitOf(inputs: WebhookInputs, { schemes }: SignatureS
     const message = 'limits nothing without webhookRateLimitUnverifiedPermitsPerSecond';
     throw new GateConfigurationError('webhookRateLimitUnverifiedBurstSize', message);
   }
-  // The trigger's own limit would count nothing.
+  // Without a scheme, the trigger's own limit would count no delivery.
   if (resolveScheme(schemes, inputs) === undefined) {
     const message = 'needs a known webhookSignatureScheme: without one no delivery is ever verified';
     throw new GateConfigurationError('webhookRateLimitUnverifiedPermitsPerSecond', message);
@@ -354,21 +355,21 @@ interface TokenBucket {
   readonly at: number;
 }
 
-// Sums of fractions fall short of a whole by less than this; without it a permit comes a millisecond late for ever.
+// Sums of fractions fall short of a whole by less than this; without it, every permit comes a millisecond late.
 const ROUNDING = 1e-9;
 
 export function fullBucket({ burstSize }: RateLimit, at: number): TokenBucket {
   return { permits: burstSize, at };
 }
 
-/** The bucket at an instant, with what has come in since. */
+/** The bucket at an instant, with the permits that were added since its last use. */
 function refilled(bucket: TokenBucket, limit: RateLimit, now: number): TokenBucket {
   const at = Math.max(now, bucket.at);
   const elapsedSeconds = (at - bucket.at) / 1000;
   return { permits: Math.min(limit.burstSize, bucket.permits + elapsedSeconds * limit.permitsPerSecond), at };
 }
 
-/** Takes one permit; `retryAfterMs` is 0 where there was one, else the time until there is. */
+/** Takes one permit; `retryAfterMs` is 0 if there was one, else the time until there will be one. */
 export function takePermit(
   bucket: TokenBucket,
   limit: RateLimit,

@@ -15,7 +15,7 @@ import {
 } from '../gate.ts';
 import { timestampMs } from '../schemes/values.ts';
 
-/** The part of a trigger's fields and of the global defaults that this gate works with. */
+/** The trigger's fields and global defaults that this gate uses. */
 export interface ReplayRule {
   /** 0 for no skew check. */
   readonly toleranceMs: number;
@@ -24,7 +24,7 @@ export interface ReplayRule {
   /** Lower case, as headers are. */
   readonly timestampHeader: string | undefined;
   readonly nonceHeader: string | undefined;
-  /** Whether deliveries are told apart at all, or the timestamp alone is looked at. */
+  /** Whether the gate names nonces; otherwise it checks only the timestamp. */
   readonly namesNonce: boolean;
 }
 
@@ -33,22 +33,22 @@ interface FoundTimestamp extends SignedTimestamp {
   readonly isSigned: boolean;
 }
 
-/** Longer values of a nonce header are kept as their digest, and so are those that no store takes as text. */
+/** Longer values of a nonce header are kept as their digest, as are values that no store takes as text. */
 const MAX_NONCE_LENGTH = 512;
 
-/** By this much the ledger's time of a replica may be behind that of another: a little more than passes between two beats. */
+/** The ledger time of two replicas can differ by this much: a little more than the time between two beats. */
 const MARGIN_MS = 6000;
 
 /**
- * Checks how old a delivery is, and names it, so that the acceptance can tell whether it was accepted before. The gate
- * asks no store: a nonce counts as used only when a run was committed with it.
+ * Checks the age of a delivery, and names its nonce, so that the acceptance can find out whether it was accepted
+ * before. The gate asks no store: a nonce counts as used only once a run was committed with it.
  */
 export const replayGate: GatePlugin<GateSettings> = {
   name: 'replay',
   prepare({ inputs }, settings): Gate | undefined {
     const rule = replayRule(inputs, settings);
     if (rule === undefined) return undefined;
-    // How old it is says nothing where the publisher itself keeps it.
+    // The age of an entry in the publisher's own log says nothing.
     const ofAnyAge = { ...rule, toleranceMs: 0 };
     return {
       name: 'replay',
@@ -58,13 +58,13 @@ export const replayGate: GatePlugin<GateSettings> = {
   },
 };
 
-/** Undefined where the trigger configures no such gate. */
+/** Undefined if the trigger does not configure the gate. */
 export function replayRule(inputs: WebhookInputs, settings: GateSettings): ReplayRule | undefined {
   const rule = ruleOf(inputs, settings);
   return rule.namesNonce || rule.requiresTimestamp ? rule : undefined;
 }
 
-/** Names a delivery whether or not anything asks for its name now: a later revision may. */
+/** Names a delivery's nonce even if no gate asks for it now, because a later revision may. */
 export type NameDelivery = (delivery: Delivery, evidence: Evidence) => NonceEvidence;
 
 export function prepareNames(inputs: WebhookInputs, settings: GateSettings): NameDelivery {
@@ -115,12 +115,12 @@ function checkReplay(delivery: Delivery, evidence: Evidence, rule: ReplayRule): 
   return { ...failure, evidence: found };
 }
 
-/** A signed timestamp is the signature gate's to refuse: what it said is not said again. */
+/** Whether the signature gate, which refuses signed timestamps, has reported the failure already. */
 function isTold(reason: Reason, { refusedFor = [], lacksTimestampWithSignature }: Evidence): boolean {
   return refusedFor.includes(reason) || (reason === 'timestamp_missing' && lacksTimestampWithSignature === true);
 }
 
-/** The timestamp that the signature covers; only where there is none the header that the trigger names. */
+/** The timestamp that the signature covers; if there is none, that of the header that the trigger names. */
 function findTimestamp(delivery: Delivery, evidence: Evidence, rule: ReplayRule): FoundTimestamp | undefined {
   if (evidence.signedTimestamp !== undefined) return { ...evidence.signedTimestamp, isSigned: true };
   const text = headerValue(delivery, rule.timestampHeader);
@@ -155,7 +155,7 @@ function nonceOf(
   const lifeMs = lifeOf(delivery.receivedAt, timestamp, rule);
   if (sent === undefined) return { header: '', value: digest, ...named, lifeMs };
   const isKept = sent.length <= MAX_NONCE_LENGTH && isStorable(sent);
-  // UTF-16, because UTF-8 would make one text of several that are not well-formed.
+  // UTF-16, because UTF-8 would turn several malformed texts into the same one.
   const value = isKept ? sent : hash('sha256', isStorable(sent) ? sent : Buffer.from(sent, 'utf16le'));
   return { header: rule.nonceHeader ?? '', value, ...named, lifeMs };
 }
@@ -171,9 +171,10 @@ function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: Repl
 }
 
 /**
- * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover stays out of it: with
- * one captured delivery anyone could write a new one into the header, and so make a new nonce of the same delivery. Where the
- * signature does not cover the raw body between certain boundaries, what it does cover is the nonce, for the same reason.
+ * The SHA-256 of timestamp and body. A timestamp that a verified signature does not cover is left out: anyone with a
+ * captured delivery could write a new one into the header, and so give the same delivery a new nonce. For the same
+ * reason, a signature that does not cover the raw body between fixed boundaries makes the bytes that it covers the
+ * nonce.
  */
 function digestOf(
   { body }: Delivery,
@@ -190,14 +191,14 @@ function digestOf(
 /**
  * A nonce is kept for its whole time to live, counted from the delivery's timestamp if that is later than its arrival.
  * No tolerance may be longer than that, so once a nonce is gone, its timestamp cannot pass any tolerance set later.
- * Only a mode that does not enforce accepts a timestamp that is even further ahead; its row is not kept forever.
+ * Only modes that do not enforce accept a timestamp that is even further ahead; its row is not kept forever.
  */
 function lifeOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
   const aheadMs = timestamp === undefined || !Number.isFinite(timestamp.ms) ? 0 : timestamp.ms - receivedAt;
   return Math.min(Math.max(aheadMs, 0), nonceTtlMs) + nonceTtlMs + MARGIN_MS;
 }
 
-/** Trimmed; undefined where the header is not named, not there or empty. */
+/** The trimmed value; undefined if no header is named, or if it is absent or empty. */
 function headerValue({ headers }: Delivery, name: string | undefined): string | undefined {
   if (name === undefined || !Object.hasOwn(headers, name)) return undefined;
   const value = headers[name]?.trim();

@@ -27,7 +27,7 @@ import { AnswerTimeoutError, answerInTime, failureOf, sentenceOf } from './opera
 
 export type SignatureSettings = GateSettings & {
   readonly schemes: SchemeRegistry;
-  /** Absent where nothing is fetched, as in a command that only reads manifests. */
+  /** Absent if nothing is fetched, as in a command that only reads manifests. */
   readonly certificates?: Certificates | undefined;
   /** Absent as above. */
   readonly keySets?: KeySets | undefined;
@@ -40,8 +40,8 @@ type ResolvedSpec = Extract<ResolvedScheme, { kind: 'spec' }>;
 type UrlReader = (delivery: Delivery) => ReturnType<typeof calledUrl>;
 
 /**
- * Whether the delivery was signed by who holds the trigger's key. A trigger that names no scheme, or an unknown
- * one, has no such gate; the loader warns of the latter.
+ * Checks that a holder of the trigger's key signed the delivery. A trigger without a scheme, or with an unknown scheme,
+ * has no such gate; the loader warns of an unknown scheme.
  */
 export const signatureGate: GatePlugin<SignatureSettings> = {
   name: 'signature',
@@ -58,7 +58,7 @@ function gateOf(trigger: WebhookTrigger, settings: SignatureSettings): Gate | un
   }
   if (scheme.kind === 'standard') return standardGate(scheme.standard, trigger, { readUrl, settings });
   const { spec, previousSpec } = scheme;
-  // A key that is none is an error, whatever else keeps the scheme from verifying.
+  // An invalid key is an error, even if the scheme cannot verify for other reasons.
   const keys = readKeys(scheme, trigger);
   if (usesSha1(spec) && !allowsSha1(trigger.inputs, settings)) {
     return refusingGate(spec, 'sha1_not_allowed', `${spec.name} signs with SHA-1, which is turned off`);
@@ -88,7 +88,7 @@ function gateOf(trigger: WebhookTrigger, settings: SignatureSettings): Gate | un
   );
 }
 
-/** What the gates of specs know besides spec and keys. */
+/** Options for the gates of specs, in addition to spec and keys. */
 interface SpecGateOptions {
   readonly readUrl: UrlReader;
   readonly requiresTimestamp: boolean;
@@ -100,7 +100,7 @@ export function usesSha1(spec: SignatureSpec): boolean {
   return [spec, ...(spec.alternatives ?? [])].some(({ algorithm }) => algorithm === 'sha1');
 }
 
-/** By the switch of the process, or by the trigger's own. */
+/** Allowed by the setting of the process, or by the trigger's own field. */
 export function allowsSha1(
   { webhookAllowSha1 }: WebhookInputs,
   { allowLegacySha1 }: Pick<SignatureSettings, 'allowLegacySha1'>,
@@ -113,7 +113,7 @@ function lackOfKey(spec: SignatureSpec): string {
   return handsOverKey(spec) ? `${missing}, and learns none without "webhookLearnKey": true` : missing;
 }
 
-/** Undefined without a current key: a previous one alone is what a rotation forgot, not a configuration. */
+/** Undefined without a current key: a lone previous key is a forgotten rotation, not a configuration. */
 function readKeys(
   { spec, previousSpec = spec }: Pick<ResolvedSpec, 'spec' | 'previousSpec'>,
   { keys, inputs }: WebhookTrigger,
@@ -126,7 +126,7 @@ function readKeys(
   };
 }
 
-/** A public key is never taken for a secret: everyone who knows it could sign. */
+/** A public key is never accepted as a secret: everyone who knows it could sign. */
 function readSecret(spec: SignatureSpec, text: string, field: string): SchemeKey {
   const key = readVerificationKey(spec, text, field);
   if (key.kind === 'hmac' && isPublicKey(text)) {
@@ -146,7 +146,7 @@ function urlReader({ webhookPublicUrl }: WebhookInputs, { publicUrl }: Signature
   return ({ path, requestUrl }) => calledUrl({ configuredUrl: webhookPublicUrl, baseUrl: publicUrl, path, requestUrl });
 }
 
-/** Refuses everything, because the trigger or the service is not set up to verify: never lets pass what it cannot judge. */
+/** Refuses everything if the trigger or the service is not set up to verify, rather than pass unjudged deliveries. */
 function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate {
   return {
     name: signatureGate.name,
@@ -154,7 +154,7 @@ function refusingGate(spec: SignatureSpec, reason: Reason, detail: string): Gate
   };
 }
 
-/** Verifies with the key that the publisher has handed over by then. */
+/** Verifies with the key that the publisher has handed over by the time of the delivery. */
 function learningGate(
   spec: SignatureSpec,
   trigger: WebhookTrigger,
@@ -183,15 +183,15 @@ function eitherGate(current: Gate, previous: Gate): Gate {
       if (verdict.passed) return verdict;
       const second = await previous.check(delivery, evidence);
       if (second.passed) return { ...second, evidence: { ...second.evidence, usedPreviousKey: true } };
-      // In the form that the delivery is in, something is wrong; in the other one, all of it is missing.
+      // Report the failure in the delivery's own form: in the other form, the signature is missing altogether.
       return verdict.reason === 'signature_missing' ? second : verdict;
     },
   };
 }
 
 /**
- * Verifies with the public key of a certificate that the delivery names. Everything that needs no certificate is judged first,
- * so that what would be refused in any case makes the service fetch nothing.
+ * Verifies with the public key of a certificate that the delivery names. All checks that need no certificate come
+ * first, so that the service fetches nothing for a delivery that fails them.
  */
 function certificateGate(
   spec: SignatureSpec,
@@ -228,7 +228,7 @@ function certificateGate(
         if (verification.isVerified) certificates.remember(clientIp);
         return verdictOf(spec.name, verification, isTimestampRequired);
       } catch (error) {
-        // What could not be judged is no fault of the sender's, who may send it again.
+        // If the certificate is unavailable, the sender did nothing wrong and may send the delivery again.
         const isUnknown = error instanceof CertificateUnavailableError || error instanceof AnswerTimeoutError;
         const reason = isUnknown ? 'verification_unavailable' : 'verifier_error';
         return failed(reason, failureOf(`the certificate of ${spec.name}`, error), evidence);
@@ -237,10 +237,10 @@ function certificateGate(
   };
 }
 
-/** Clocks differ, and a time limit of the publisher's is not ours: where no tolerance says by how much it may be passed. */
+/** By how much a publisher's time limit may be passed if no tolerance says it: clocks differ. */
 const LEEWAY_SECONDS = 60;
 
-/** Verifies what says itself by which key and algorithm it is signed; neither counts but where the trigger's keys are for it. */
+/** Verifies signatures that name their key and algorithm; both count only if the trigger's keys are meant for them. */
 function standardGate(
   standard: StandardScheme,
   trigger: WebhookTrigger,
@@ -276,7 +276,7 @@ function standardGate(
         });
         return verdictOf(name, verification, rule.requiresTimestamp);
       } catch (error) {
-        // What could not be judged is no fault of the sender's, who may send it again.
+        // If the key set is unavailable, the sender did nothing wrong and may send the delivery again.
         const isUnknown = error instanceof KeySetUnavailableError || error instanceof AnswerTimeoutError;
         const reason = isUnknown ? 'verification_unavailable' : 'verifier_error';
         const who = isUnknown ? 'the key set of the trigger' : name;
@@ -325,7 +325,7 @@ function specGate(spec: SignatureSpec, keys: KeyPair, options: SpecGateOptions):
           return verdict;
         return { ...verdict, evidence: { ...verdict.evidence, lacksTimestampWithSignature: true } };
       } catch (error) {
-        // A payload builder of the operator's failed; whatever it is, this delivery was not verified.
+        // The operator's payload builder failed; whatever the error, this delivery was not verified.
         return failed('verifier_error', failureOf(`verifier "${spec.name}"`, error), evidenceOf(spec.name));
       }
     },
@@ -368,7 +368,7 @@ function verifierGate(
         const ask = (signal: AbortSignal) => verifier.verify({ ...request, signal });
         return await answerInTime(async (signal) => answerOf(verifier, await ask(signal), keys), limitMs);
       } catch (error) {
-        // The fault is the verifier's; whatever it is, this delivery was not verified.
+        // The verifier failed; whatever the error, this delivery was not verified.
         return failed('verifier_error', failureOf(`verifier "${verifier.name}"`, error), evidenceOf(verifier.name));
       }
     },
@@ -394,7 +394,7 @@ function answerOf({ name }: SignatureVerifier, result: VerificationResult, keys:
       return { passed: true, evidence: { ...verified, signedBytesSha256 } };
     }
     default:
-      // Plain JavaScript may return anything, `true` for one: no known outcome, no access.
+      // Plain JavaScript may return anything, such as `true`: an unknown outcome gives no access.
       return failed('verifier_error', `verifier "${name}" returned no known outcome`, evidenceOf(name));
   }
 }
@@ -422,10 +422,10 @@ function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {
   return { passed: false, reason, detail, evidence };
 }
 
-/** The URL that a publisher called, and the end of it that no configuration vouches for. */
+/** The URL that a publisher called, and its end, which no configuration vouches for. */
 interface CalledUrl {
   readonly url: string;
-  /** The query that the request brought, with the character in front of it; empty where it brought none. */
+  /** The query of the request, with the character in front of it; empty if there is none. */
   readonly sentQuery: string;
 }
 
@@ -438,7 +438,7 @@ export function calledUrl({
 }: {
   /** The trigger's own; absolute. */
   readonly configuredUrl: string | undefined;
-  /** The service's base URL; the request's path is put behind it. */
+  /** The service's base URL; the request's path is appended. */
   readonly baseUrl: string | undefined;
   /** Path and query as on the request line. */
   readonly path: string;

@@ -14,17 +14,17 @@ interface Address {
 // Parsing costs some 5 µs, and a publisher's deliveries come from few addresses.
 const parsed = new LRUCache<string, Address>({ maxSize: 10_000, sizeCalculation: () => 1 });
 
-// An IPv4-compatible address, `::1.2.3.4`: obsolete, no host has one, and ipaddr.js takes it for an IPv4-mapped one.
+// An IPv4-compatible address, `::1.2.3.4`: obsolete, unused by any host, and ipaddr.js takes it for an IPv4-mapped one.
 const IPV4_COMPATIBLE = /^::\d+\.\d+\.\d+\.\d+$/;
 
 /**
- * Reads four decimal octets or an IPv6 address, nothing else: no octal, hexadecimal or shortened forms, which programs
- * read in different ways, and no zone. Yields undefined for anything else.
+ * Reads four decimal octets or an IPv6 address; undefined for anything else: octal, hexadecimal and shortened forms,
+ * which programs read in different ways, and zones.
  */
 export function parseAddress(text: string): Address | undefined {
   const known = parsed.get(text);
   if (known !== undefined) return known;
-  // A zone holds any text of any length, and names an interface of one machine only.
+  // A zone can be any text of any length, and only names an interface of one machine.
   if (text.includes('%') || isIP(text) === 0 || IPV4_COMPATIBLE.test(text)) return undefined;
   const address = toAddress(ipaddr.process(text));
   parsed.set(text, address);
@@ -37,12 +37,12 @@ function toAddress(address: ipaddr.IPv4 | ipaddr.IPv6): Address {
   return { family: 4, value, text: address.toString() };
 }
 
-/** `64:ff9b::/96`: a translator writes the IPv4 address of each client into its last 32 bits. */
+/** `64:ff9b::/96`: a translator writes each client's IPv4 address into the last 32 bits. */
 const NAT64 = 0x64_ff9bn << 64n;
 
 /**
- * Who an address belongs to, as limits count: one IPv4 address, and of IPv6 the /64, of which one subscriber can use every
- * address. Any other text is its own group.
+ * The group in which limits count an address: a single IPv4 address, or an IPv6 /64, since one subscriber can use all
+ * of its addresses. Any other text is its own group.
  */
 export function addressGroup(text: string): string {
   const address = parseAddress(text);
@@ -50,22 +50,22 @@ export function addressGroup(text: string): string {
   return `${(address.value >> 64n).toString(16).padStart(16, '0')}/64`;
 }
 
-/** A message names no more entries of a list than this. */
+/** A message names at most this many entries of a list. */
 const MAX_SHOWN = 20;
 
 /** A list of addresses, compiled. */
 export interface AddressMatcher {
-  /** The entry that covers the address, as written; undefined where none does, or where the text is not an address. */
+  /** The entry that covers the address, as written; undefined if there is none, or if the text is not an address. */
   match(ip: string): string | undefined;
   readonly addresses: AddressSet;
 }
 
-/** Addresses of each family, as ranges in order that do not touch. */
+/** Addresses of each family, as sorted ranges that do not touch. */
 export type AddressSet = Readonly<Record<4 | 6, readonly { readonly first: bigint; readonly last: bigint }[]>>;
 
 /**
- * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws `GateConfigurationError` that names
- * every entry that is none of them: a list that is shorter than what was written would open or close a gate unseen.
+ * Compiles a list of CIDRs, addresses, ranges `a-b` and octet wildcards. Throws a `GateConfigurationError` that names
+ * every other entry: silently ignoring entries would open or close a gate unseen.
  *
  * Ranges are sorted and made disjoint: a look-up among 10 000 entries takes less than a microsecond.
  */
@@ -83,7 +83,7 @@ export function compileAddresses(entries: readonly string[], field: string): Add
   };
 }
 
-/** What a list allows, or all there are, without what another one denies. */
+/** The addresses that one list allows (all without a list), except those that another list denies. */
 export function allowedAddresses(allow: AddressSet = EVERY_ADDRESS, deny: AddressSet = NO_ADDRESS): AddressSet {
   const without = (family: 4 | 6) =>
     allow[family].flatMap((range) => {
@@ -116,15 +116,15 @@ function joined(pieces: readonly AddressRange[]): AddressSet[4] {
   return ranges;
 }
 
-/** First and last address that a client of the internet can have: unicast in IPv4, RFC 4291's global unicast in IPv6. */
+/** First and last address that an internet client can have: unicast in IPv4, RFC 4291's global unicast in IPv6. */
 const PUBLIC = {
   4: { first: 1n << 24n, last: (224n << 24n) - 1n },
   6: { first: 1n << 125n, last: (1n << 126n) - 1n },
 } as const;
 
 /**
- * The families of which the entries, taken together, hold every public address: a list of them distinguishes no one. Entries that
- * cannot be read are left out.
+ * The families in which the entries together hold every public address, so that such a list distinguishes no clients.
+ * Unreadable entries are left out.
  */
 export function familiesCovered(entries: readonly string[]): (4 | 6)[] {
   const ranges = entries
@@ -154,7 +154,7 @@ function readEntries(entries: readonly string[], field: string): AddressRange[] 
   );
 }
 
-/** In order and without overlap. Each piece keeps the entry it came from; of two that cover it, the one that starts first. */
+/** Sorted, without overlap. Each piece keeps the entry it came from; if two cover it, the one that starts first. */
 function disjoint(ranges: readonly AddressRange[], family: 4 | 6): AddressRange[] {
   const sorted = ranges
     .filter((range) => range.family === family)
@@ -208,7 +208,7 @@ const EVERY_ADDRESS: AddressSet = {
 /** Bits of `::ffff:0:0/96`, the block of IPv4-mapped addresses. */
 const MAPPED_BITS = 96;
 
-/** Reads one entry of a list, or says in words what is wrong with it. */
+/** Reads one entry of a list, or says what is wrong with it. */
 function readRanges(entry: string): AddressRange[] | string {
   if (entry === '') return 'is empty';
   if (entry.includes('*')) return readWildcard(entry);
@@ -219,7 +219,7 @@ function readRanges(entry: string): AddressRange[] | string {
   return [{ family: address.family, first: address.value, last: address.value, entry }];
 }
 
-/** The bits behind the prefix are ignored: `10.1.2.3/8` is `10.0.0.0/8`, as everywhere else. */
+/** Ignores the bits after the prefix: `10.1.2.3/8` is `10.0.0.0/8`, as everywhere else. */
 function readCidr(entry: string): AddressRange[] | string {
   const [text = '', prefix = '', ...rest] = entry.split('/');
   const address = parseAddress(text);
@@ -228,7 +228,7 @@ function readCidr(entry: string): AddressRange[] | string {
   const bits = isMapped ? BITS[6] : BITS[address.family];
   if (!/^(0|[1-9]\d{0,2})$/.test(prefix) || Number(prefix) > bits)
     return `is not a CIDR: its prefix goes from 0 to ${bits}`;
-  // A mapped block is an IPv4 block; a wider one would hold mapped and other addresses, which are compared apart.
+  // A mapped block is an IPv4 block. A wider block would mix mapped and other addresses, which are compared separately.
   if (isMapped && Number(prefix) < MAPPED_BITS)
     return `is not a CIDR: IPv4-mapped blocks have a prefix from ${MAPPED_BITS}`;
   const hostBits = BigInt(bits - Number(prefix));
@@ -244,7 +244,7 @@ function readSpan(entry: string): AddressRange[] | string {
   return [{ family: from.family, first: from.value, last: to.value, entry }];
 }
 
-/** Stars stand for whole octets at the end, so that each form is one CIDR; four of them are every address there is. */
+/** Stars replace whole octets at the end, so that each form is one CIDR; four stars mean every address. */
 function readWildcard(entry: string): AddressRange[] | string {
   if (entry === '*.*.*.*') return [...everything(4, entry), ...everything(6, entry)];
   const octets = entry.split('.');

@@ -7,16 +7,16 @@ interface AddressPreset {
   readonly name: string;
   /** At least one. */
   readonly entries: readonly string[];
-  /** Where the present list is. */
+  /** The URL of the current list. */
   readonly source: string;
-  /** The day the entries are known to have been right, YYYY-MM-DD; null where they never change. */
+  /** The day on which the entries were known to be right, YYYY-MM-DD; null if they never change. */
   readonly asOf: string | null;
 }
 
-/** A publisher that has a preset's name and no addresses to put into it. */
+/** A publisher whose name is that of a preset, but without published addresses. */
 interface UnpublishedAddresses {
   readonly name: string;
-  /** What the publisher says of its addresses. */
+  /** What the publisher says about its addresses. */
   readonly because: string;
   readonly instead: string;
   readonly source: string;
@@ -69,8 +69,8 @@ export const UNPUBLISHED: readonly UnpublishedAddresses[] = [
   },
 ];
 
-// What all Atlassian cloud products send from. Bitbucket has all of these in common with the others. 104.192.138.240/28 is
-// not among them: copies of the list had it until 2026-02, those of 2026-05 and later do not.
+// The addresses that all Atlassian cloud products send from; Bitbucket shares all of these with the others. Without
+// 104.192.138.240/28: copies of the list had it until 2026-02, but not from 2026-05 on.
 const ATLASSIAN_SHARED = [
   '13.52.5.96/28',
   '13.236.8.224/28',
@@ -113,8 +113,8 @@ const ATLASSIAN_SHARED = [
 ];
 
 /**
- * Snapshots, each with its day. An entry is here only if its publisher holds all of it: blocks of a cloud provider, of a
- * content network, or of machines on which customers run their own code would admit strangers.
+ * Snapshots, each with its day. An entry is listed only if its publisher holds all of it: blocks of a cloud provider,
+ * of a content network, or of machines on which customers run their own code would admit strangers.
  */
 export const PRESETS: readonly AddressPreset[] = [
   {
@@ -147,7 +147,7 @@ export const PRESETS: readonly AddressPreset[] = [
     asOf: '2026-09-18',
   },
   {
-    // One list for all of Zoom, meetings and phones included: no narrower one is stated for webhooks. Its content network
+    // One list for all of Zoom, including meetings and phones: Zoom states none for webhooks alone. Its content network
     // (52.84.151.0/24, 2600:9000:2600::/48) is left out, because it fetches for other customers too.
     name: 'zoom',
     entries: [
@@ -253,7 +253,7 @@ export const PRESETS: readonly AddressPreset[] = [
     source: 'https://ip-ranges.atlassian.com/',
     asOf: '2026-07-02',
   },
-  // Without the single addresses of Bitbucket Pipelines, on which any customer runs code of its own.
+  // Without the single addresses of Bitbucket Pipelines, where any customer runs its own code.
   { name: 'bitbucket', entries: ATLASSIAN_SHARED, source: 'https://ip-ranges.atlassian.com/', asOf: '2026-07-02' },
   ...['local', 'localhost', 'private'].map((name) => ({
     name,
@@ -263,15 +263,15 @@ export const PRESETS: readonly AddressPreset[] = [
   })),
 ];
 
-/** After this many days a snapshot is worth a look at its source. */
+/** A snapshot older than this should be compared with its source. */
 const FRESH_DAYS = 90;
 
 const byName = new Map(PRESETS.map((preset) => [preset.name, preset]));
 const unpublished = new Map(UNPUBLISHED.map((publisher) => [publisher.name, publisher]));
 
 /**
- * Throws `GateConfigurationError` for a name that is not a preset, and for one of a publisher without published addresses:
- * a list without entries would either shut everybody out or be taken for no list. Names are matched in any case.
+ * Throws `GateConfigurationError` for an unknown name, and for a publisher without published addresses: an empty list
+ * would either shut everybody out or count as no list. Names are matched in any case.
  */
 export function findPreset(name: string, field: string): AddressPreset {
   const wanted = name.trim().toLowerCase();
@@ -294,7 +294,7 @@ export function findPreset(name: string, field: string): AddressPreset {
   );
 }
 
-/** What an operator should hear about a preset when a manifest loads; undefined where all is well. */
+/** What an operator should hear about a preset when a manifest loads; undefined if all is well. */
 export function presetConcern(preset: AddressPreset, now: number): string | undefined {
   if (preset.asOf === null) return undefined;
   const days = Math.floor((now - Date.parse(preset.asOf)) / DAY_MS);
