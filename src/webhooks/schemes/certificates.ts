@@ -10,23 +10,23 @@ import { bodyReader, headerOf, textOf } from './values.ts';
 /** The public keys of publishers that sign with certificates. */
 export interface Certificates {
   /**
-   * Rejects with `CertificateUnavailableError` where the certificate cannot be had, and with another error where it cannot be
-   * believed; the URL must have passed `certificateUrlOf`.
+   * Rejects with `CertificateUnavailableError` if the certificate cannot be fetched, and with another error if it
+   * cannot be trusted. The URL must have passed `certificateUrlOf`.
    */
   keyFor(source: PublishersCertificate, url: string, clientIp: string): Promise<KeyObject>;
-  /** Says that a delivery from the address was verified: from now on it need not compete with strangers. */
+  /** Notes that a delivery from the address was verified, so that it no longer competes with strangers. */
   remember(clientIp: string): void;
 }
 
-/** What a trigger accepts of a publisher's certificates. */
+/** The certificates of a publisher that a trigger accepts. */
 interface PublishersCertificate {
   readonly spec: SignatureSpec;
-  /** Those for tests count too. */
+  /** Whether certificates for tests count too. */
   readonly isSandbox: boolean;
 }
 
 interface CertificatesOptions {
-  /** Yields what an https URL answers with 200, within bounds of size and time; follows no redirect. */
+  /** Yields the body of a 200 from an https URL, within bounds of size and time; follows no redirect. */
   readonly fetch: (url: string) => Promise<string>;
   readonly clock: Clock;
 }
@@ -37,19 +37,19 @@ interface Known {
   readonly validTo: number;
 }
 
-// A publisher has one certificate, and two while it is renewed; AWS has some for each region.
+// A publisher has one certificate, and two during a renewal; AWS has some for each region.
 const MAX_CERTIFICATES = 100;
 // Anyone who forges deliveries can name any URL of the right form. URLs that fail are cached separately, so that they
 // do not evict needed certificates, and only a few are fetched at the same time.
 const MAX_FAILURES = 1000;
 const FAILURE_MS = 60_000;
 const MAX_FETCHES = 4;
-// Strangers may take all of those. So an address from which a delivery was verified before has a fetch of its own.
+// Strangers may use all of these. So an address with an earlier verified delivery has one fetch to itself.
 const MAX_KNOWN_ADDRESSES = 1000;
-/** Of a file with the certificates that vouch for the first. */
+/** Limit for a file with a certificate and those that vouch for it. */
 const MAX_LENGTH = 65_536;
 
-/** Nothing is known about the certificate: the delivery could not be judged. */
+/** The certificate could not be fetched, so the delivery could not be judged. */
 export class CertificateUnavailableError extends Error {
   readonly code: string;
   constructor(code: string, options?: ErrorOptions) {
@@ -59,7 +59,7 @@ export class CertificateUnavailableError extends Error {
   }
 }
 
-/** Something that the detail of a delivery may name. */
+/** A fault of the certificate; its code may appear in the detail of a delivery. */
 class CertificateError extends Error {
   readonly code: string;
   constructor(code: string) {
@@ -71,7 +71,7 @@ class CertificateError extends Error {
 
 /** Fetches each certificate once for all deliveries that wait for it, and keeps its key until it expires. */
 export function createCertificates({ fetch, clock }: CertificatesOptions): Certificates {
-  // By `max` a start would make room for all of them.
+  // With `max`, a start would allocate room for all entries.
   const each = { sizeCalculation: () => 1 };
   const known = new LRUCache<string, Known>({ maxSize: MAX_CERTIFICATES, ...each });
   const failures = new LRUCache<string, { readonly until: number; readonly error: unknown }>({
@@ -80,7 +80,7 @@ export function createCertificates({ fetch, clock }: CertificatesOptions): Certi
   });
   const underWay = new Map<string, Promise<Known>>();
   const knownAddresses = new LRUCache<string, true>({ maxSize: MAX_KNOWN_ADDRESSES, ...each });
-  /** Addresses that use the fetch of their own. */
+  /** Addresses that are using their separate fetch. */
   const ownFetches = new Set<string>();
   let sharedFetches = 0;
 
@@ -99,7 +99,7 @@ export function createCertificates({ fetch, clock }: CertificatesOptions): Certi
     }
   }
 
-  /** Yields what gives the slot back. */
+  /** Yields a function that gives the slot back. */
   function takeSlot(clientIp: string): () => void {
     if (sharedFetches < MAX_FETCHES) {
       sharedFetches += 1;
@@ -134,7 +134,7 @@ export function createCertificates({ fetch, clock }: CertificatesOptions): Certi
   };
 }
 
-/** What is believed of a certificate depends on whether those for tests count. */
+/** Cached separately with and without certificates for tests, because that decides whether one is trusted. */
 function entryOf({ spec, isSandbox }: PublishersCertificate, url: string): string {
   return JSON.stringify([spec.name, isSandbox, url]);
 }
@@ -163,7 +163,7 @@ function isOfPublisher({ host, path }: Pick<CertificateSource, 'host' | 'path'>,
   return text === `https://${url.host}${url.pathname}` && isWhole(host, url.host) && isWhole(path, url.pathname);
 }
 
-/** The first of the file is the signer's own; others are those that vouch for it, and the host does that already. */
+/** The first certificate in the file is the signer's. The others vouch for it, which the host does already. */
 function readCertificate(source: PublishersCertificate, pem: string): Known {
   const [first] =
     pem.length > MAX_LENGTH ? [] : (/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/.exec(pem) ?? []);

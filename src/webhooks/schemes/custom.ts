@@ -18,14 +18,14 @@ import {
 /** Byte builders that the operator registered, by exact name. */
 export type PayloadBuilders = ReadonlyMap<string, PayloadBuilder>;
 
-// No field of a trigger names the place of a token: it is where Mailgun has it, whose strategy TimestampPlusToken is.
+// No trigger field names the place of a token. It is Mailgun's, because TimestampPlusToken is Mailgun's strategy.
 const TOKEN: BodyField = { path: ['signature', 'token'], formField: 'token' };
 const TIMESTAMP_BESIDE_TOKEN: BodyField = { path: ['signature', 'timestamp'], formField: 'timestamp' };
 
-// Seconds until the year 2286. With another number of digits one of them could be the token's.
+// Seconds until the year 2286. With another number of digits, a digit could belong to the token.
 const LENGTH_BESIDE_TOKEN = 10;
 
-/** What a manifest calls the algorithms of key pairs. */
+/** The manifest's names for algorithms with key pairs. */
 const KEY_PAIR_ALGORITHMS = { ed25519: 'ed25519', 'rsa-sha256': 'rsaSha256', 'ecdsa-sha256': 'ecdsaP256' } as const;
 
 /** The spec that a trigger's own fields describe. Fields that make no sense together are refused, never ignored. */
@@ -43,7 +43,7 @@ export function customSpec(inputs: WebhookInputs, builders: PayloadBuilders): Si
     multiValue: form.multiValue,
     signs,
     timestamp: bounded(timestampOf(inputs, signs, form), signs, inputs),
-    // Else a body in which it is not found would pass, however old.
+    // Otherwise a body without the timestamp would pass, however old.
     requiresTimestamp: inputs.webhookTimestampField === undefined ? undefined : true,
     keyEncoding: inputs.webhookKeyEncoding,
     source: 'the manifest',
@@ -78,7 +78,7 @@ function headersOf(inputs: WebhookInputs): HeaderFamily {
   };
 }
 
-/** Where a notation is wrong, its field is. */
+/** Reports a wrong notation as a mistake of its field. */
 function read<Value>(field: keyof WebhookInputs, parse: () => Value): Value {
   try {
     return parse();
@@ -90,7 +90,7 @@ function read<Value>(field: keyof WebhookInputs, parse: () => Value): Value {
 
 type Form = ReturnType<typeof parseForm>;
 
-/** Fields that say in several what webhookSignatureForm says in one. */
+/** Fields that together say what webhookSignatureForm says alone. */
 const FORM_FIELDS = [
   'webhookSignaturePrefix',
   'webhookHeaderValuePrefix',
@@ -161,13 +161,13 @@ function multiValueOf(inputs: WebhookInputs, signs: readonly Part[]): MultiValue
   };
 }
 
-/** Fields that only mean something inside a header of several segments. */
+/** Refuses fields that only have a meaning for a header of several segments. */
 function withoutSegments(inputs: WebhookInputs, signs: readonly Part[]): undefined {
   const fields = [
     'webhookSignatureKeyValueSeparator',
     'webhookSignatureValueKey',
     'webhookAcceptedVersions',
-    // Where no timestamp is signed its key is not read at all, which is warned of.
+    // If no timestamp is signed, its key is not read at all, and the check warns of that.
     ...(mayHaveTimestamp(signs) ? (['webhookTimestampValueKey'] as const) : []),
   ] as const;
   const stray = fields.find((field) => inputs[field] !== undefined);
@@ -179,7 +179,7 @@ function withoutSegments(inputs: WebhookInputs, signs: readonly Part[]): undefin
   );
 }
 
-/** The accepted segment keys, the one that the signer sends first. */
+/** The accepted segment keys; the one that the signer sends comes first. */
 function valueKeysOf(inputs: WebhookInputs): readonly string[] {
   const valueKey = inputs.webhookSignatureValueKey;
   const accepted = inputs.webhookAcceptedVersions;
@@ -217,7 +217,7 @@ function partsOf(inputs: WebhookInputs, builders: PayloadBuilders): readonly Par
   return signs;
 }
 
-/** A header that is the timestamp's or the id's is that, by whichever name it is signed. */
+/** If the header of the timestamp or the id is signed by its name, it still counts as timestamp or id. */
 function inPlace(it: Part, { webhookTimestampHeader, webhookDeliveryIdHeader }: WebhookInputs): Part {
   if (typeof it === 'string' || it.part !== 'header') return it;
   if (it.name === webhookTimestampHeader?.toLowerCase()) return part.timestamp;
@@ -312,7 +312,7 @@ function timestampOf(
   );
 }
 
-/** A member of a body that is signed, or that is signed itself. */
+/** The timestamp in a member of the body; the whole body or the member itself must be signed. */
 function timestampInBody(path: string, signs: readonly Part[], inputs: WebhookInputs): TimestampSource {
   const others = ['webhookTimestampHeader', 'webhookTimestampValueKey'] as const;
   refuseBeside('webhookTimestampField', others, inputs);
@@ -331,7 +331,7 @@ function timestampInBody(path: string, signs: readonly Part[], inputs: WebhookIn
   throw new GateConfigurationError('webhookTimestampField', 'is not signed: anyone could change it');
 }
 
-/** Until the year 2286. Said where nothing else tells where the time ends: a digit of it could be its neighbour's. */
+/** Until the year 2286. Required if nothing else shows where the time ends: a digit could belong to its neighbour. */
 const DIGITS = { seconds: 10, milliseconds: 13 } as const;
 
 function bounded(

@@ -1,55 +1,55 @@
 import type { DeliveryPart, Grade, Part, SignatureSpec, TimestampSource, UrlPart } from './spec.ts';
 import { bytesAsText, lengthOfTimestamp } from './values.ts';
 
-/** What a list of parts is made from. */
+/** The fields of a spec that determine its layout. */
 export type SignedText = Pick<SignatureSpec, 'signs' | 'timestamp'>;
 
 /**
- * Whether a character next to the boundary of two parts could belong to either, so that the holder of one delivery could make
- * another one with the same signed bytes.
+ * Whether a character next to the boundary of two parts could belong to either, so that the holder of one delivery
+ * could make another delivery with the same signed bytes.
  *
- * - `certain`: the parts themselves tell. A short text that holds what marks its end is refused; none ever should.
- * - `conditional`: only the next character tells, so bodies that begin with certain characters are refused.
- * - `uncertain`: nothing tells.
+ * - `certain`: the parts show where it is. A short text that holds its own end mark is refused; none ever should.
+ * - `conditional`: only the next character shows it, so bodies that begin with certain characters are refused.
+ * - `uncertain`: nothing shows it.
  */
 type Certainty = 'certain' | 'conditional' | 'uncertain';
 
 interface Boundary {
-  /** Where the two parts are in the list. */
+  /** Positions of the two parts in the list. */
   readonly left: number;
   readonly right: number;
   readonly certainty: Certainty;
-  /** Says why the boundary could be moved between the two neighbours of a delivery; undefined if it could not. */
+  /** Says why the boundary between these two values could be moved; undefined if it could not. */
   readonly problem?: undefined | ((left: SignedValue, right: SignedValue, sentQuery: string) => string | undefined);
 }
 
 /** Signed text as a byte string (latin1: each character is one byte), or bytes that need not be copied. */
 export type SignedValue = string | Uint8Array;
 
-/** A list of parts, ready to be built from. */
+/** A list of parts, ready for building signed bytes. */
 interface Layout {
   /** Literals are byte strings. */
   readonly parts: readonly Part[];
   readonly boundaries: readonly Boundary[];
   readonly hasTimestamp: boolean;
-  /** Where the URL is in the list, which a publisher may write in several ways; undefined if it is not signed. */
+  /** Position of the URL, which a publisher may write in several ways; undefined if it is not signed. */
   readonly url: { readonly at: number; readonly part: UrlPart } | undefined;
-  /** Where a body is in the list that may have arrived in another spelling than was signed; undefined if there is none. */
+  /** Position of a body that may have arrived in another spelling than was signed; undefined if there is none. */
   readonly escapedBody: number | undefined;
   /**
-   * Whether the signed bytes are the body as it came, alone or next to parts that cannot take characters of it. Then timestamp
-   * and body tell deliveries apart; otherwise only the signed bytes do. A called URL tells them apart, too. If nothing is
-   * signed, all there is to go by is the body.
+   * Whether the signed bytes are the body as it came, alone or next to parts that cannot take characters from it. Then
+   * timestamp and body distinguish deliveries; otherwise, as with a signed URL, only the signed bytes do. If nothing is
+   * signed, only the body can distinguish them.
    */
   readonly isBodyAlone: boolean;
 }
 
-/** Parts that tell deliveries apart as the body does. */
+/** Parts that distinguish deliveries, as the body does. */
 const NAMED = ['header', 'headers', 'query', 'path', 'target', 'host'] as const;
 
 const layouts = new WeakMap<readonly Part[], Layout & Pick<SignedText, 'timestamp'>>();
 
-/** Computed once for each list of parts and form of its timestamp. */
+/** Computes a layout once for each list of parts and timestamp form. */
 export function layoutOf({ signs, timestamp }: SignedText): Layout {
   const known = layouts.get(signs);
   if (known !== undefined && known.timestamp === timestamp) return known;
@@ -76,14 +76,14 @@ export function hasPart(signs: readonly Part[], ...kinds: readonly DeliveryPart[
 }
 
 /**
- * Whether a time in the body is signed as a part of the whole alone. The content type, which hardly anyone signs, must not choose
- * then what is read: as JSON or as a form.
+ * Whether a time in the body is signed only as part of the whole body. Then the content type, which hardly any
+ * publisher signs, must not choose whether it is read from JSON or from a form.
  */
 export function isTimeInBodyAlone(signs: readonly Part[]): boolean {
   return hasPart(signs, 'body') && !hasPart(signs, 'timestamp');
 }
 
-/** The strategy of a manifest that signs such parts, or a name like one for layouts that no manifest can choose. */
+/** The manifest strategy that signs these parts, or a similar name for layouts that no manifest can choose. */
 export function strategyOf({ signs }: SignedText): string {
   if (signs.length === 0) return 'Nothing';
   if (hasPart(signs, 'built')) return 'Custom';
@@ -97,8 +97,8 @@ export function strategyOf({ signs }: SignedText): string {
 }
 
 /**
- * A reader who knows where a part begins learns where it ends, and so goes on as far as the parts tell: from the front, and from
- * the back as well. What lies between the boundaries where the two stop is uncertain.
+ * A reader that knows where a part begins may find where it ends, and so proceeds from the front as far as the parts
+ * allow, and likewise from the back. Boundaries that neither direction reaches are uncertain.
  */
 function boundariesOf(text: SignedText): Boundary[] {
   const joints = jointsOf(text);
@@ -132,29 +132,29 @@ function jointsOf({ signs, timestamp }: SignedText): Joint[] {
   });
 }
 
-/** What a part may hold, as far as it tells where it begins and ends. */
+/** Properties of a part's text that show where it begins and ends. */
 interface Form {
-  /** No such text is the beginning or the end of another one. */
+  /** No such text is the beginning or the end of another such text. */
   readonly isFixed?: true;
-  /** It holds digits and nothing else. */
+  /** Only digits. */
   readonly isDigits?: true;
-  /** A short text, which is refused if it holds what marks its end. */
+  /** A short text, which is refused if it contains the mark of its end. */
   readonly isMarked?: true;
-  /** What it always holds, at a place that tells where it begins. */
+  /** A text that it always contains, at a place that shows where it begins. */
   readonly landmark?: string;
 }
 
 function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form {
   switch (it.part) {
     case 'timestamp':
-      // Four digits and Z or an offset are at the ends of a time of RFC 3339, whose first colon is always its 14th character.
+      // An RFC 3339 time begins with four digits, ends with Z or an offset, and its first colon is the 14th character.
       if (timestamp?.unit === 'rfc3339' || timestamp?.unit === 'rfc3339Offset') return { isFixed: true, landmark: ':' };
       if (timestamp?.unit === 'httpDate') return { isFixed: true };
       return lengthOfTimestamp(timestamp) === undefined ? { isDigits: true } : { isFixed: true };
     case 'keyName':
     case 'method':
     case 'bodyHash':
-      // The trigger knows the one, no method is the beginning of another, and digests are of one length.
+      // The trigger knows the key's name, no method is the beginning of another, and digests have one length.
       return { isFixed: true };
     case 'checksum':
       return { isDigits: true };
@@ -181,7 +181,7 @@ function formOf(it: DeliveryPart, timestamp: TimestampSource | undefined): Form 
 
 type BoundaryCertainty = Pick<Boundary, 'certainty' | 'problem'>;
 
-/** How a reader who knows where the left part begins can tell where it ends; undefined if nothing tells. */
+/** How a reader that knows where the left part begins can find where it ends; undefined if nothing shows it. */
 function endOfLeft({ left, gap, right, timestamp }: Joint): BoundaryCertainty | undefined {
   const { isFixed, isMarked, isDigits } = formOf(left, timestamp);
   if (isFixed && !isHidden(left, right)) return { certainty: 'certain' };
@@ -197,7 +197,7 @@ function endOfLeft({ left, gap, right, timestamp }: Joint): BoundaryCertainty | 
   return { certainty: 'conditional', problem: (_, body) => (/[0-9]/.test(firstOf(body)) ? detail : undefined) };
 }
 
-/** How a reader who knows where the right part ends can tell where it begins; undefined if nothing tells. */
+/** How a reader that knows where the right part ends can find where it begins; undefined if nothing shows it. */
 function beginOfRight({ left, gap, right, timestamp }: Joint): BoundaryCertainty | undefined {
   const { isFixed, isMarked, isDigits } = formOf(right, timestamp);
   if (isFixed && !isHidden(right, left)) return { certainty: 'certain' };
@@ -212,7 +212,7 @@ function beginOfRight({ left, gap, right, timestamp }: Joint): BoundaryCertainty
   return { certainty: 'certain', problem: (_, text) => (isAmbiguous(text) ? detail : undefined) };
 }
 
-/** A line that may be left out is told by its name, and so only from another line. */
+/** A line that may be left out is recognised by its name, so only next to another line. */
 function isHidden(it: DeliveryPart, neighbour: DeliveryPart): boolean {
   return it.part === 'field' && it.isOptional === true && !(neighbour.part === 'field' && neighbour.isLine === true);
 }
@@ -234,12 +234,12 @@ function queryProblem(left: DeliveryPart, right: DeliveryPart): Boundary['proble
     sentQuery !== '' && (QUERY.test(firstOf(body)) || !QUERY.test(sentQuery)) ? detail : undefined;
 }
 
-/** The first byte as a character; empty where there is none. */
+/** The first byte as a character; empty if there is none. */
 export function firstOf(value: SignedValue): string {
   return typeof value === 'string' ? value.slice(0, 1) : Buffer.from(value.subarray(0, 1)).toString('latin1');
 }
 
-/** What a part is to a person. */
+/** The name of a part for people. */
 export function nameOf(it: DeliveryPart): string {
   switch (it.part) {
     case 'field':
@@ -257,7 +257,7 @@ export function nameOf(it: DeliveryPart): string {
   }
 }
 
-/** What cannot be changed without breaking the signature: only that tells a replay. */
+/** What cannot be changed without breaking the signature; only this can reveal a replay. */
 export interface Coverage {
   readonly body: boolean;
   readonly timestamp: boolean;
@@ -268,7 +268,7 @@ export interface Coverage {
 
 export function coverageOf(spec: SignatureSpec): Coverage {
   return {
-    // A timestamp or an id that is not in place counts as not signed, which lowers the grade by itself.
+    // A timestamp or id that is not in place counts as unsigned, which lowers the grade by itself.
     body: coversBody(spec) && !openBoundaries(spec).some(({ left, right }) => hasPart([left, right], ...NAMED)),
     timestamp: spec.timestamp !== undefined && signsTimestamp(spec),
     id: isInPlace(spec, 'deliveryId', 'field'),
@@ -276,7 +276,7 @@ export function coverageOf(spec: SignatureSpec): Coverage {
   };
 }
 
-/** Null if an operator's code builds the signed bytes: only the code knows what they cover. */
+/** Null if operator code builds the signed bytes: only the code knows what they cover. */
 export function gradeOf(spec: SignatureSpec): Grade | null {
   if (hasPart(spec.signs, 'built')) return null;
   const coverage = coverageOf(spec);
@@ -290,12 +290,12 @@ export function gradeOfCoverage({ body, timestamp, id }: Coverage): Grade {
   return id ? 'C' : 'D';
 }
 
-/** Whether a change of the body is certain to break the signature; an operator's own builder promises nothing. */
+/** Whether every change of the body breaks the signature; an operator's builder does not promise it. */
 export function coversBody({ signs }: SignatureSpec): boolean {
   return hasPart(signs, 'body', 'sortedForm', 'bodyHash');
 }
 
-/** Boundaries that who holds a delivery can move. Where a URL ends is judged with each delivery, or known from elsewhere. */
+/** Boundaries that the holder of a delivery can move. The end of a URL is checked per delivery, or known otherwise. */
 export function openBoundaries(text: SignedText): { readonly left: DeliveryPart; readonly right: DeliveryPart }[] {
   return layoutOf(text).boundaries.flatMap(({ left: leftAt, right: rightAt, certainty, problem }) => {
     const [left, right] = [text.signs[leftAt], text.signs[rightAt]];
@@ -305,7 +305,7 @@ export function openBoundaries(text: SignedText): { readonly left: DeliveryPart;
   });
 }
 
-/** Whether no one can change the timestamp and keep the signature. An operator's own builder promises it. */
+/** Whether changing the timestamp breaks the signature. An operator's builder promises that it does. */
 export function signsTimestamp(spec: SignatureSpec): boolean {
   const { signs, timestamp, headers } = spec;
   if (isInPlace(spec, 'timestamp', 'built')) return true;
@@ -321,7 +321,7 @@ export function signsTimestamp(spec: SignatureSpec): boolean {
   );
 }
 
-/** Whether one of these parts is signed, and no character can be moved into it or out of it. */
+/** Whether one of these parts is signed, and no character can be moved into or out of it. */
 export function isInPlace(spec: SignatureSpec, ...kinds: readonly DeliveryPart['part'][]): boolean {
   const { signs } = spec;
   const open = layoutOf(spec).boundaries.filter(({ certainty }) => certainty === 'uncertain');

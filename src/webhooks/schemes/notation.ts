@@ -1,10 +1,10 @@
 import { HEADER_NAME } from '../../model/delivery.ts';
 import { type BodyField, type MultiValue, type Part, part, type SignatureSpec } from './spec.ts';
 
-/** A text that describes no signature; the message is for who wrote it. */
+/** A text that does not describe a signature; the message is for its author. */
 export class NotationError extends Error {}
 
-/** What stands in braces by itself. `form` and `key` are what publishers sign, and no manifest asks for. */
+/** Names in braces without an argument. `form` and `key` are for built-in publishers; manifests do not use them. */
 const PARTS: Readonly<Record<string, Part>> = {
   body: part.body,
   timestamp: part.timestamp,
@@ -18,7 +18,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   key: part.keyName,
 };
 
-/** What takes a name behind a colon. */
+/** Names in braces that take an argument after a colon. */
 const NAMED_PARTS: Readonly<Record<string, (name: string) => Part | undefined>> = {
   header: (name) => (HEADER_NAME.test(name) ? part.header(name.toLowerCase()) : undefined),
   query: (name) => part.query(name),
@@ -30,7 +30,7 @@ const NAMED_PARTS: Readonly<Record<string, (name: string) => Part | undefined>> 
 const ACCEPTED =
   '{body}, {timestamp}, {id}, {method}, {url}, {path}, {target}, {host}, {query:NAME}, {header:NAME}, {field:PATH}, {sha256:body} and {sha256:body:base64} are accepted, and {{ and }} for braces';
 
-/** A member of the body by its path, with dots between names; of a form the field of the whole name. */
+/** A member of the body by its path, with dots between names; in a form, the field with the whole text as its name. */
 export function fieldAt(path: string): BodyField {
   return { path: path.split('.'), formField: path };
 }
@@ -63,7 +63,7 @@ function own<Value>(record: Readonly<Record<string, Value>>, name: string): Valu
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
 
-/** Literal texts, and what stands in braces. */
+/** Literal texts, and names in braces. */
 export function tokensOf(text: string): (string | { readonly name: string })[] {
   const found = text.match(/\{\{|\}\}|\{[^{}]*\}|[^{}]+|./gs) ?? [];
   return found.map((token) => {
@@ -75,7 +75,7 @@ export function tokensOf(text: string): (string | { readonly name: string })[] {
 }
 
 type HeaderForm = Pick<SignatureSpec, 'prefix' | 'headerValuePrefix' | 'multiValue'> & {
-  /** The key of the segment, or its place, that holds the timestamp. */
+  /** The key, or the place, of the segment that holds the timestamp. */
   readonly timestampKey: string | undefined;
 };
 
@@ -83,9 +83,9 @@ const SIGNATURE = 'signature';
 const PLACES = [SIGNATURE, 'timestamp', '*'];
 
 /**
- * How a header carries signatures, such as `sha256={signature}` or `t={timestamp},v1={signature},...`: three dots say that any
- * number of the segment in front of them may follow or, where another text than between segments is in front of the dots, of all
- * of them. Segments have keys, or are told by their places; `{*}` is one that is not read.
+ * How a header carries signatures, such as `sha256={signature}` or `t={timestamp},v1={signature},...`. Three dots allow
+ * any number of repetitions of the last segment; or of the whole list, if the text before the dots is not that between
+ * segments. Segments are identified by keys or by their places; `{*}` is a segment that is not read.
  */
 export function parseForm(text: string): HeaderForm {
   const tokens = tokensOf(text);
@@ -103,7 +103,7 @@ export function parseForm(text: string): HeaderForm {
   return listForm(names, { gaps: gaps.slice(0, -1), end: last.slice(0, -'...'.length), isRepeated });
 }
 
-/** The texts in front of, between and behind what stands in braces. */
+/** The texts before, between and after the names in braces. */
 function gapsOf(tokens: ReturnType<typeof tokensOf>): string[] {
   const gaps = [''];
   for (const token of tokens) {
@@ -113,7 +113,7 @@ function gapsOf(tokens: ReturnType<typeof tokensOf>): string[] {
   return gaps;
 }
 
-/** A word and a space in front are an authentication scheme, which may be of any case. */
+/** A word and a space in front are an authentication scheme, which may be in any case. */
 function singleForm([before = '', after = '']: readonly string[]): HeaderForm {
   if (after !== '') throw new NotationError(`ends with "${after}"; nothing may follow a single {signature}`);
   const isScheme = before.endsWith(' ');
@@ -125,7 +125,7 @@ function singleForm([before = '', after = '']: readonly string[]): HeaderForm {
   };
 }
 
-// A key has neither spaces nor what could separate it from its value.
+// A key has no spaces, and no characters that could separate it from its value.
 const SEGMENT_START = /^(?<rest>[\s\S]*?)(?:(?<key>[\w.-]+)(?<separator>[^\w\s.-]+\s*))?$/;
 
 function listForm(

@@ -29,7 +29,7 @@ import {
 import { TOKEN_SCHEMES, type TokenScheme, tokenSpec } from './token.ts';
 import { KEY_PAIRS } from './values.ts';
 
-/** What an operator may register. */
+/** What an operator can register. */
 export interface SchemeOptions {
   readonly verifiers?: readonly SignatureVerifier[] | undefined;
   readonly specs?: readonly (NamedSignatureSpec | SignatureSpec)[] | undefined;
@@ -37,7 +37,7 @@ export interface SchemeOptions {
   readonly payloadBuilders?: Readonly<Record<string, PayloadBuilder>> | undefined;
 }
 
-/** Every scheme that a trigger may name besides the built-in ones, by lower-case name or alias. */
+/** Every scheme that a trigger may name in addition to the built-in ones, by lower-case name or alias. */
 export interface SchemeRegistry {
   readonly verifiers: ReadonlyMap<string, SignatureVerifier>;
   readonly specs: ReadonlyMap<string, RegisteredSpec>;
@@ -85,7 +85,7 @@ const BUILT_INS: ReadonlyMap<string, SignatureSpec> = new Map(
   BUILT_IN_SCHEMES.flatMap((spec) => [spec.name, ...(spec.aliases ?? [])].map((name) => [keyOf(name), spec])),
 );
 
-/** Throws a TypeError where a registration makes no sense. */
+/** Throws a TypeError if a registration makes no sense. */
 export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistry {
   const builders = Object.entries(options.payloadBuilders ?? {});
   const payloadBuilders = new Map(builders.map(([name, build]): [string, PayloadBuilder] => [name, onCopy(build)]));
@@ -97,7 +97,7 @@ export function createSchemeRegistry(options: SchemeOptions = {}): SchemeRegistr
   };
 }
 
-/** A verifier never takes a built-in name: it would change who is let in without a word in a manifest. */
+/** A verifier must not take a built-in name: that would change who gets in without any change of a manifest. */
 function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap<string, SignatureVerifier> {
   for (const { name } of verifiers) {
     if (BUILT_INS.has(keyOf(name)) || OF_TRIGGER.has(keyOf(name))) {
@@ -107,7 +107,7 @@ function registerVerifiers(verifiers: readonly SignatureVerifier[]): ReadonlyMap
   return byName(verifiers, 'signature verifier');
 }
 
-/** A builder of the operator's may do to the delivery what it likes. */
+/** Gives the builder a copy, because operator code may change the delivery. */
 function onCopy(build: PayloadBuilder): PayloadBuilder {
   return (request) => build({ ...request, delivery: copyOf(request.delivery) });
 }
@@ -124,7 +124,7 @@ function registeredSpec(spec: NamedSignatureSpec | SignatureSpec, builders: Payl
   return { kind: 'full', name: spec.name, spec: { ...spec, signs } };
 }
 
-/** A full spec may have aliases, as the built-in ones have. */
+/** A full spec may have aliases, like built-in specs. */
 function namesOf(registered: RegisteredSpec): readonly string[] {
   return [registered.name, ...(registered.kind === 'full' ? (registered.spec.aliases ?? []) : [])];
 }
@@ -147,8 +147,8 @@ function byName<Item extends { readonly name: string }>(
 }
 
 /**
- * The scheme of a name: a registered verifier, then a registered spec, then a built-in. Undefined for an unknown
- * name: a trigger that names it gets no signature gate.
+ * The scheme with a name: a registered verifier, else a registered spec, else a built-in scheme. Undefined for an
+ * unknown name: a trigger with that name gets no signature gate.
  */
 export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): KnownScheme | undefined {
   const key = keyOf(name);
@@ -161,11 +161,11 @@ export function findScheme({ verifiers, specs }: SchemeRegistry, name: string): 
   return OF_TRIGGER.get(key);
 }
 
-/** What the operator registered under the name, as data: of a verifier only that it is one. Null for what is built in. */
+/** The operator's registration under the name, as data; a verifier is only `'verifier'`. Null for a built-in scheme. */
 export function registrationOf({ verifiers, specs }: SchemeRegistry, name: string): Json {
   if (verifiers.has(keyOf(name))) return 'verifier';
   const spec = specs.get(keyOf(name))?.spec;
-  // Names of headers have no case.
+  // Case does not matter in header names.
   const inLowerCase = (key: string, value: unknown) =>
     key === 'headerName' && typeof value === 'string' ? value.toLowerCase() : value;
   return spec === undefined ? null : JSON.parse(JSON.stringify(spec, inLowerCase));
@@ -179,13 +179,13 @@ export function listSchemes(registry: SchemeRegistry): KnownScheme[] {
 }
 
 /**
- * The scheme that a trigger names, with its fields. Undefined without a name or for an unknown one. Throws `GateConfigurationError` where the trigger's fields make no
- * sense.
+ * The scheme that a trigger names, completed with its fields. Undefined without a name or for an unknown name. Throws
+ * `GateConfigurationError` if the trigger's fields make no sense.
  */
 export function resolveScheme(
   registry: SchemeRegistry,
   inputs: WebhookInputs,
-  /** Where a scheme has two forms, they decide. */
+  /** The keys decide between two forms of a scheme. */
   keys?: WebhookTrigger['keys'],
 ): ResolvedScheme | undefined {
   const known = findScheme(registry, inputs.webhookSignatureScheme ?? '');
@@ -240,7 +240,7 @@ function completed(short: ShortSpec, inputs: WebhookInputs, builders: PayloadBui
   return { ...spec, name: short.name, source: REGISTERED };
 }
 
-/** What every scheme has, however it verifies. */
+/** The name and conversation that every scheme has, however it verifies. */
 export function namedScheme(resolved: ResolvedScheme): Conversation & { readonly name: string } {
   switch (resolved.kind) {
     case 'verifier':
@@ -252,7 +252,7 @@ export function namedScheme(resolved: ResolvedScheme): Conversation & { readonly
   }
 }
 
-/** Those of its publisher; where a scheme is none's own, those of publishers that have no other. */
+/** The scheme's own handshakes; if it belongs to no publisher, also those of publishers without their own scheme. */
 export function handshakesOf(resolved: ResolvedScheme | undefined): readonly Handshake[] {
   const own = resolved === undefined ? [] : (namedScheme(resolved).handshakes ?? []);
   return isOfAnySender(resolved) ? [...own, ...ANY_SENDER_HANDSHAKES] : own;
@@ -264,14 +264,14 @@ function isOfAnySender(resolved: ResolvedScheme | undefined): boolean {
   return resolved.kind === 'spec' && TOKEN_SCHEMES.some((name) => name === resolved.spec.name);
 }
 
-/** The source of what an operator registered. */
+/** The source of schemes that an operator registered. */
 export const REGISTERED = 'registered by the operator';
 
 function keyOf(name: string): string {
   return name.trim().toLowerCase();
 }
 
-/** A spec of the operator's in short; everything else that it may need comes from the trigger's own fields. */
+/** An operator's spec in short form; everything else comes from the fields of the trigger. */
 export interface NamedSignatureSpec {
   readonly name: string;
   readonly headerName: string;
@@ -281,7 +281,7 @@ export interface NamedSignatureSpec {
   readonly signedPayloadStrategy: SignedPayloadStrategy;
 }
 
-/** The same in canonical spelling. */
+/** The short form in canonical spelling. */
 interface ShortSpec extends NamedSignatureSpec {
   readonly algorithm: SignatureAlgorithm;
   readonly encoding: SignatureEncoding;
@@ -310,7 +310,7 @@ function readShortSpec(spec: NamedSignatureSpec): ShortSpec {
   };
 }
 
-/** Throws a TypeError where a spec cannot work, so that no delivery has to find out. */
+/** Throws a TypeError if a spec cannot work, so that this does not first show at a delivery. */
 function checkSpec(spec: SignatureSpec): void {
   const place = `signature spec "${spec.name}"`;
   for (const { algorithm } of [spec, ...(spec.alternatives ?? [])]) {
@@ -333,7 +333,7 @@ function checkSpec(spec: SignatureSpec): void {
   if ([delimiter, keyValueSeparator, setDelimiter].includes('')) {
     throw new TypeError(`${place}: a delimiter of multiValue is empty`);
   }
-  // A digest of nothing would be the same for all deliveries, and a token in front of what is signed proves nothing of it.
+  // A digest of nothing would be the same for all deliveries, and a token proves nothing about signed parts.
   if ((spec.signs.length === 0) !== (spec.algorithm === 'token')) {
     throw new TypeError(`${place}: the algorithm token goes with an empty list of signs, and with no other`);
   }
@@ -348,7 +348,7 @@ function checkTimestamp(spec: SignatureSpec, place: string): void {
   if (timestamp === undefined && hasPart(signs, 'timestamp')) {
     throw new TypeError(`${place}: a timestamp is signed; say where it is`);
   }
-  // Where the URL ends, the service knows; what the request adds to it is judged with each delivery.
+  // The service knows where the URL ends; the end that the request adds is checked with each delivery.
   const { boundaries, url } = layoutOf(spec);
   if (boundaries.some(({ certainty, left }) => certainty !== 'certain' && left !== url?.at)) {
     throw new TypeError(
@@ -377,7 +377,7 @@ function checkHeaderName(specName: string, field: string, name: unknown): void {
   throw new TypeError(`signature spec "${specName}": ${field}: ${JSON.stringify(name)} is not a header name`);
 }
 
-/** In any case: `Sha256`, `sha256`. */
+/** Matches names in any case: `Sha256`, `sha256`. */
 function oneOf<Name extends string>(names: readonly Name[], value: unknown, field: string): Name {
   const name = names.find((it) => it.toLowerCase() === String(value).toLowerCase());
   if (name !== undefined) return name;

@@ -8,15 +8,15 @@ import { decodeExactly, KEY_PAIRS, usesKeyPair } from './values.ts';
 export interface SchemeKey {
   readonly kind: 'hmac' | 'ed25519' | 'ecdsaP256' | 'rsa' | 'token' | 'name';
   readonly key: KeyObject;
-  /** What the trigger's key says, where the key itself is the publisher's certificate's. */
+  /** The text of the trigger's key, if `key` comes from the publisher's certificate. */
   readonly name?: string | undefined;
 }
 
-// What precedes the raw 32 bytes in DER: RFC 8410, sections 4 and 7.
+// The DER bytes before the raw 32 bytes: RFC 8410, sections 4 and 7.
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 
-/** Of an Ed25519 public key, and of the seed of a private one. */
+/** Length of an Ed25519 public key, and of the seed of a private key. */
 const KEY_BYTES = 32;
 
 /** Reads a configured key for verifying; `field` is where it was configured. */
@@ -25,18 +25,18 @@ export function readVerificationKey(spec: SignatureSpec, text: string, field: st
   return readKey(spec, text, { field, half: 'public' });
 }
 
-/** Reads a key for signing; `field` is what an error calls it. */
+/** Reads a key for signing; errors name it by `field`. */
 export function readSigningKey(spec: SignatureSpec, text: string, field: string): SchemeKey {
   return readKey(spec, text, { field, half: 'private' });
 }
 
-/** Where a key was configured, and which half of a pair it has to be. */
+/** Where a key was configured, and which half of a pair it must be. */
 interface WantedKey {
   readonly field: string;
   readonly half: 'public' | 'private';
 }
 
-/** Of a scheme that knows public keys too, one is never taken for a secret: everyone who knows it could sign. */
+/** Never takes a public key for a secret if the scheme has both: everyone who knows the public key could sign. */
 function readKey(spec: SignatureSpec, text: string, wanted: WantedKey): SchemeKey {
   const { algorithm, ed25519: variant, name: scheme } = spec;
   const { field, half } = wanted;
@@ -72,7 +72,7 @@ function tokenBytes({ isUserAndPassword, name }: SignatureSpec, text: string, fi
   return Buffer.from(bytes.toString('base64'));
 }
 
-/** Not a secret: what a publisher that signs for everyone has to name, so that the delivery is one for this trigger. */
+/** Not a secret: the name by which a publisher that signs for everyone shows that a delivery is for this trigger. */
 function readName({ keyIs, keyForm }: CertificateSource, text: string, field: string): SchemeKey {
   if (keyForm.exec(text)?.[0] !== text) throw new GateConfigurationError(field, `is not ${keyIs}`);
   return { kind: 'name', key: createSecretKey(Buffer.from(text)), name: text };
@@ -80,13 +80,13 @@ function readName({ keyIs, keyForm }: CertificateSource, text: string, field: st
 
 type PairKind = 'ecdsaP256' | 'rsa' | 'ed25519';
 
-/** Of keys that never come as they are. */
+/** The kind of a key pair whose keys are never raw bytes; undefined for other algorithms. */
 function pairKind({ algorithm }: SignatureSpec): PairKind | undefined {
   const kind = usesKeyPair(algorithm) ? KEY_PAIRS[algorithm].kind : undefined;
   return kind === 'ed25519' ? undefined : kind;
 }
 
-/** Below, the private key can be calculated from the public one: NIST SP 800-131A. */
+/** With fewer bits, the private key can be calculated from the public one: NIST SP 800-131A. */
 const MIN_RSA_BITS = 2048;
 
 /** Where a key was configured, and the scheme that it is for. */
@@ -98,7 +98,7 @@ interface KeyPlace {
 /** PEM, JWK, or the base64 of its DER: SPKI, as publishers show it. */
 export function readPublicKey(kind: PairKind, text: string, place: KeyPlace): SchemeKey {
   const { field, scheme } = place;
-  // From a private key Node makes the public one.
+  // Node would derive the public key from a private one.
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text) || jwkOf(text)?.d !== undefined) {
     throw new GateConfigurationError(field, `is a private key; ${scheme} verifies with the publisher's public key`);
   }
@@ -123,7 +123,7 @@ function readPrivateKey(kind: PairKind, text: string, place: KeyPlace): SchemeKe
 }
 
 function keySource<Type extends 'spki' | 'pkcs8'>(text: string, type: Type) {
-  // Line ends are often written as \\n in a variable.
+  // Environment variables often hold line ends as \\n.
   if (text.includes('-----BEGIN')) return { key: text.replaceAll('\\n', '\n'), format: 'pem' as const };
   const jwk = jwkOf(text);
   if (jwk !== undefined) return { key: jwk, format: 'jwk' as const };
@@ -135,7 +135,7 @@ function jwkOf(text: string): JsonWebKey | undefined {
   return typeof jwk === 'object' && jwk !== null && 'kty' in jwk ? (jwk as JsonWebKey) : undefined;
 }
 
-/** Whether a text is an Ed25519 key in a form of its own, and not its bytes. */
+/** Whether a text is an Ed25519 key in PEM, JWK or DER, not raw bytes. */
 function isWrapped(text: string): boolean {
   const der = decodeExactly(text.replace(/\s/g, ''), 'base64');
   return text.includes('-----BEGIN') || jwkOf(text) !== undefined || DER_LENGTHS.includes(der?.length ?? 0);
@@ -143,14 +143,14 @@ function isWrapped(text: string): boolean {
 
 const DER_LENGTHS = [SPKI_PREFIX.length + KEY_BYTES, PKCS8_PREFIX.length + KEY_BYTES];
 
-/** What Node calls each kind of key, and a person. */
+/** Names of each kind of key: Node's, and one for people. */
 const WANTED: Readonly<Record<PairKind, readonly [string, string]>> = {
   rsa: ['rsa', 'RSA'],
   ecdsaP256: ['prime256v1', 'ECDSA on the curve P-256'],
   ed25519: ['ed25519', 'Ed25519'],
 };
 
-/** A key of another kind would verify nothing, and one that is weak anything. */
+/** A key of another kind would verify nothing, and a weak key would verify anything. */
 function checkedKey(key: KeyObject, kind: PairKind, { field, scheme }: KeyPlace): KeyObject {
   const { asymmetricKeyType, asymmetricKeyDetails: details = {} } = key;
   const given = details.namedCurve ?? asymmetricKeyType ?? 'unknown';
@@ -161,7 +161,7 @@ function checkedKey(key: KeyObject, kind: PairKind, { field, scheme }: KeyPlace)
   return key;
 }
 
-/** Refuses a key that anyone could sign for, or soon. */
+/** Refuses a key for which anyone can sign, or soon could. */
 export function refuseWeakKey(key: KeyObject, field: string): void {
   const { asymmetricKeyType: type = '', asymmetricKeyDetails: { modulusLength = 0, publicExponent = 0n } = {} } = key;
   if (type === 'ed25519' && key.type === 'public') {
@@ -174,7 +174,7 @@ export function refuseWeakKey(key: KeyObject, field: string): void {
   if (publicExponent < 3n) throw new GateConfigurationError(field, 'is an RSA key that anyone can sign for');
 }
 
-/** The decoders throw for anything that is not a key, and their errors may quote it. */
+/** Decoders throw for anything that is not a key, and their errors may quote the text. */
 export function orUndefined<Value>(read: () => Value): Value | undefined {
   try {
     return read();
@@ -183,7 +183,7 @@ export function orUndefined<Value>(read: () => Value): Value | undefined {
   }
 }
 
-/** The secret that a text stands for. */
+/** The bytes of the secret that a text encodes. */
 export function secretBytes(
   { keyEncoding = 'utf8', name }: Pick<SignatureSpec, 'keyEncoding' | 'name'>,
   text: string,
@@ -201,7 +201,7 @@ const ENCODED: Readonly<Record<KeyEncoding, string>> = {
   hex: 'hex',
 };
 
-/** The key of a scheme that knows Ed25519 alone, raw, as the publisher shows it; undefined where it is none. */
+/** The raw key of a scheme with Ed25519 only, as the publisher shows it; undefined if the text is not such a key. */
 function ed25519Bytes({ keyEncoding }: SignatureSpec, text: string): Buffer | undefined {
   const encodings = keyEncoding === undefined ? RAW_ENCODINGS : [keyEncoding];
   return encodings.map((encoding) => decodeKey(text, encoding)).find((bytes) => bytes?.length === KEY_BYTES);
@@ -214,7 +214,7 @@ function ed25519Form({ keyEncoding }: SignatureSpec): string {
 
 const RAW_ENCODINGS = ['hex', 'base64'] as const;
 
-/** What services write in front of a key of Standard Webhooks; some put the version of the signature there too. */
+/** The prefix of Standard Webhooks keys; some services also put the signature's version there. */
 const WHSEC = /^(?:v1,)?whsec_/;
 
 function decodeKey(text: string, encoding: KeyEncoding): Buffer | undefined {
@@ -222,7 +222,7 @@ function decodeKey(text: string, encoding: KeyEncoding): Buffer | undefined {
   return encoding === 'whsec' ? decodeExactly(text.replace(WHSEC, ''), 'base64') : decodeExactly(text, encoding);
 }
 
-/** Behind a prefix; a private key may have its public key behind it. */
+/** The key bytes after a prefix; the public key may follow a private key. */
 function prefixedBytes(prefix: string, text: string, { field, half }: WantedKey): Buffer {
   const bytes = decodeExactly(text.slice(prefix.length), 'base64');
   const lengths = half === 'public' ? [KEY_BYTES] : [KEY_BYTES, 2 * KEY_BYTES];
@@ -241,15 +241,16 @@ function ed25519Key(bytes: Buffer, { field, half }: WantedKey): SchemeKey {
   return { kind: 'ed25519', key: createPublicKey({ key: der, format: 'der', type: 'spki' }) };
 }
 
-/** The prime of the field that Ed25519 calculates in: RFC 8032, section 5.1. */
+/** The prime of Ed25519's field: RFC 8032, section 5.1. */
 const P = (1n << 255n) - 19n;
 /** The y of the points whose order divides 8, each with two signs of x. */
 const Y_OF_ORDER_8 = BigInt('0x05fc536d880238b13933c6d305acdfd5f098eff289f4c345b027b2c28f95e826');
 const SMALL_ORDER: ReadonlySet<bigint> = new Set([0n, 1n, P - 1n, Y_OF_ORDER_8, P - Y_OF_ORDER_8]);
 
 /**
- * Refuses a key that anyone can sign for: with a point of small order the equation that is verified holds for signatures
- * made without a private key. OpenSSL 3.0 takes them all, 3.5 does not; a y beyond the prime is read as the one within it.
+ * Refuses a key for which anyone can sign: with a point of small order, signatures made without a private key satisfy
+ * the verified equation. OpenSSL 3.0 accepts all such points, 3.5 does not. A y beyond the prime is reduced by the
+ * prime.
  */
 function refuseWeakPoint(bytes: Buffer, field: string): void {
   const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & ((1n << 255n) - 1n);

@@ -22,31 +22,31 @@ import { hmac } from './verify.ts';
 
 export interface SigningRequest {
   readonly spec: SignatureSpec;
-  /** As it would be configured on the trigger; the private key where the scheme has two. */
+  /** As it would be configured on the trigger; the private key if the scheme has a pair. */
   readonly key: string;
   readonly body: Buffer;
-  /** Absolute, as the receiver knows itself. */
+  /** The receiver's own URL, absolute. */
   readonly url: string;
   readonly timestampMs: number;
   readonly deliveryId: string;
   readonly contentType?: string | undefined;
-  /** Others that are sent; what the scheme signs of them is made up where it is not among them. */
+  /** Other headers to send. Headers that the scheme signs are made up if they are missing here. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What is to be sent. Body and URL are the given ones, but where the scheme keeps something in them. */
+/** The request to send. Body and URL are the given ones, unless the scheme keeps something in them. */
 export interface SignedDelivery {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly url: string;
 }
 
-/** Whether what a trigger verifies with also signs: not where a publisher keeps a private key. */
+/** Whether the key that verifies also signs; not if the publisher keeps a private key. */
 export function signsWithSameKey({ algorithm, certificate }: SignatureSpec): boolean {
   return certificate === undefined && !usesKeyPair(algorithm);
 }
 
-/** A random key in the form in which the scheme takes it; the private one where it has two. */
+/** A random key in the form that the scheme takes; the private key if the scheme has a pair. */
 export function randomKey({ keyEncoding, algorithm, isUserAndPassword }: SignatureSpec): string {
   if (algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || algorithm === 'rsaSha1') {
     const { privateKey } =
@@ -59,18 +59,18 @@ export function randomKey({ keyEncoding, algorithm, isUserAndPassword }: Signatu
   if (isUserAndPassword === true) return `sluice:${bytes.toString('hex')}`;
   if (keyEncoding === 'base64') return bytes.toString('base64');
   if (keyEncoding === 'whsec') return `whsec_${bytes.toString('base64')}`;
-  // Some publishers take letters and digits alone.
+  // Some publishers take only letters and digits.
   return bytes.toString('hex');
 }
 
-/** Something written into the body. */
+/** A text to write into a field of the body. */
 interface Insertion {
   readonly field: BodyField;
   readonly text: string;
 }
 
 /**
- * Signs a delivery as the publisher would, from the description that the verifier reads. Throws where the key or the body
+ * Signs a delivery as the publisher would, from the same spec that the verifier reads. Throws if the key or the body
  * does not suit the scheme.
  */
 export function signDelivery(request: SigningRequest): SignedDelivery {
@@ -101,7 +101,7 @@ function signingKey(spec: SignatureSpec, text: string): SchemeKey {
   }
 }
 
-/** The content type, and what the scheme signs besides its own headers. */
+/** The content type, and headers that the scheme signs in addition to its own. */
 function signedHeaders({ spec, contentType, deliveryId, headers: given = {} }: SigningRequest): Record<string, string> {
   const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
   for (const { name, length = deliveryId.length } of partsOf(spec, 'header')) {
@@ -122,7 +122,7 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** The body with the timestamp and the token in it, where the scheme keeps them there. */
+/** The body with timestamp and token added, if the scheme keeps them there. */
 function withSignedFields(request: SigningRequest): Buffer {
   const { spec, contentType } = request;
   const insertions: Insertion[] = [];
@@ -137,7 +137,7 @@ function withSignedFields(request: SigningRequest): Buffer {
   return insertions.reduce((body, insertion) => withField(body, contentType, insertion), request.body);
 }
 
-/** With the parameters that the scheme signs. A body that is not a form is covered by its hash in the URL alone. */
+/** The URL with the parameters that the scheme signs. Only a hash in the URL covers a body that is not a form. */
 function signedUrl({ spec, body, url: given, contentType, deliveryId }: SigningRequest): string {
   const missing = partsOf(spec, 'query').filter(({ name }) => !new URL(given).searchParams.has(name));
   const url = missing.reduce((all, { name }) => withParameter(all, encodeURIComponent(name), deliveryId), given);
@@ -180,7 +180,7 @@ function signedBytes(
 
 function signatureText(spec: SignatureSpec, key: SchemeKey, bytes: SignedBytes): string {
   const { algorithm, prefix = '', encoding } = spec;
-  // As header lines are written: each character one byte.
+  // Header lines are written like this: one byte per character.
   if (algorithm === 'token') return key.key.export().toString('latin1');
   if (key.kind === 'ed25519' && algorithm !== 'ed25519') return encodeDigest(sign('ed25519', key, bytes), encoding);
   return `${prefix}${encodeDigest(sign(algorithm, key, bytes), encoding)}`;
@@ -208,13 +208,13 @@ function signatureLine(
   return `${headerValuePrefix}${line}`;
 }
 
-/** Values at the places that are their keys, and something that is not read at the others. */
+/** Values at the places that their keys name, and an unread placeholder at all others. */
 function inPlaces(segments: readonly (readonly [string, string])[]): string[] {
   const length = Math.max(...segments.map(([place]) => Number(place))) + 1;
   return Array.from({ length }, (_, at) => segments.find(([place]) => Number(place) === at)?.[1] ?? '-');
 }
 
-/** The body with one field set; untouched where the field holds that value already, so that its bytes stay. */
+/** The body with one field set; if the field has that value already, the bytes stay unchanged. */
 function withField(body: Buffer, contentType: string | undefined, insertion: Insertion): Buffer {
   const mediaType = contentType === undefined ? '' : mediaTypeOf({ 'content-type': contentType });
   if (mediaType === URL_ENCODED_FORM) return withFormField(body, insertion);

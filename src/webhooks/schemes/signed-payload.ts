@@ -6,14 +6,14 @@ import { firstOf, layoutOf, nameOf, type SignedText, type SignedValue } from './
 import type { BuiltPart, DeliveryPart, FieldPart, ListedPart, NamedPart, UrlPart } from './spec.ts';
 import { type BodyReader, bytesAsText, decodeDigest, headerOf, mediaTypeOf, parseJson } from './values.ts';
 
-/** The bytes that a signature covers, in order and in parts, so that a large body is not copied. */
+/** The bytes that a signature covers, as parts in order, so that a large body is not copied. */
 export type SignedBytes = readonly Uint8Array[];
 
 type SignedPayload =
-  /** What the publisher may have signed; the first is the usual form. */
+  /** Each variant is something that the publisher may have signed; the first is the usual form. */
   { readonly isComplete: true; readonly variants: readonly SignedBytes[] } | Incomplete;
 
-/** Something that the signature has to cover is not there, or is not what it covers. */
+/** Something that the signature must cover is absent, or differs from what it covers. */
 interface Incomplete {
   readonly isComplete: false;
   readonly reason: Reason;
@@ -22,24 +22,24 @@ interface Incomplete {
 
 export interface PayloadInput {
   readonly delivery: Delivery;
-  /** Absolute, as the publisher called it. */
+  /** The absolute URL that the publisher called. */
   readonly publicUrl: string;
-  /** The end of `publicUrl` that the request chose; absent where all of it is known from elsewhere. */
+  /** The end of `publicUrl` that the request chose; absent if the whole URL is known from elsewhere. */
   readonly sentQuery?: string | undefined;
   readonly timestamp: string | undefined;
   readonly deliveryId: string | undefined;
   readonly readField: BodyReader;
-  /** What the trigger's key names, in a scheme whose publisher has certificates. */
+  /** What the trigger's key names, if the publisher has certificates. */
   readonly name?: string | undefined;
 }
 
-/** Name of the query parameter that binds a body that is not a form to the signed URL. */
+/** The query parameter that binds a body other than a form to the signed URL. */
 export const BODY_HASH_PARAMETER = 'bodySHA256';
 
 /**
- * The bytes that the signature has to cover. Different deliveries yield different bytes: where one character could belong
- * to either of two neighbours, the delivery is not complete, because its holder could move the boundary and keep the
- * signature. Exempt are uncertain boundaries: deliveries are then told apart by these bytes alone.
+ * The bytes that the signature must cover. Different deliveries yield different bytes: if a character could belong to
+ * either of two neighbours, the delivery is incomplete, because its holder could move the boundary and keep the
+ * signature. Uncertain boundaries are exempt: there, only these bytes distinguish deliveries.
  */
 export function signedPayload(text: SignedText, input: PayloadInput): SignedPayload {
   const layout = layoutOf(text);
@@ -68,8 +68,8 @@ export function signedPayload(text: SignedText, input: PayloadInput): SignedPayl
 }
 
 /**
- * The body as a publisher signed it whose JSON has only ASCII and no bare slash, if it arrived in another spelling. Only JSON
- * counts: two of them with one such form say the same, which is not so for other texts.
+ * The body as signed by a publisher whose JSON has only ASCII and no bare slash, if it arrived in another spelling.
+ * Only for JSON: two JSON texts with the same escaped form mean the same, which other texts need not.
  */
 function escapedForm(body: Buffer): Buffer | undefined {
   const text = body.toString();
@@ -80,10 +80,10 @@ function escapedForm(body: Buffer): Buffer | undefined {
   return escaped === text || parseJson(body) === undefined ? undefined : Buffer.from(escaped);
 }
 
-// Or an escape of its own, which stays as it is. box-node-sdk 10.12.0 escapes the same.
+// The first alternative is an existing escape, which stays as it is. box-node-sdk 10.12.0 escapes the same characters.
 const TO_ESCAPE = /\\.|[\u007f-\uffff]|\//gs;
 
-/** Neighbouring texts become one piece, because each costs a call of the digest. */
+/** Joins neighbouring texts, because each piece costs a call of the digest. */
 function joined(values: readonly SignedValue[]): SignedBytes {
   const bytes: Uint8Array[] = [];
   let text = '';
@@ -110,12 +110,12 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
     case 'timestamp':
       return input.timestamp ?? '';
     case 'deliveryId':
-      // Header lines are byte strings already: the bytes as they were on the wire.
+      // Header lines are byte strings already, with the bytes as on the wire.
       return input.deliveryId ?? malformed('the delivery id, which is signed, is absent');
     case 'method':
       return delivery.method;
     case 'url':
-      // Filled in later: a publisher may write it in several ways.
+      // Filled in later, because a publisher may write the URL in several ways.
       return '';
     case 'path':
       return /^[a-z+.-]+:\/\/[^/?#]*([^?#]*)/i.exec(input.publicUrl)?.[1] || '/';
@@ -135,7 +135,7 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
     case 'sortedForm':
       return signedForm(input);
     case 'checksum':
-      // A checksum can be met by another body that is made for it, so it does not cover the body.
+      // Another body can be made with the same checksum, so this does not cover the body.
       return String(crc32(delivery.body));
     case 'keyName':
       return input.name ?? '';
@@ -146,7 +146,7 @@ function readPart(part: DeliveryPart, input: PayloadInput): SignedValue | Incomp
   }
 }
 
-/** What is empty is as good as what is not there, and of two parameters with one name each reader would take another one. */
+/** An empty value counts as absent. Two parameters with one name are refused: readers differ in which they take. */
 function namedValue(part: NamedPart, { delivery, publicUrl }: PayloadInput): string | Incomplete {
   const { name, length } = part;
   const query = withoutFragment(publicUrl).split('?').slice(1).join('?');
@@ -162,10 +162,10 @@ function namedValue(part: NamedPart, { delivery, publicUrl }: PayloadInput): str
     : malformed(`${nameOf(part)}, which is signed, has not ${length} characters`);
 }
 
-/** Publishers list a dozen; each is compared with all others. */
+/** Publishers list a dozen headers. The limit is needed because each is compared with all others. */
 const MAX_LISTED = 64;
 
-/** One that could be read as the next of the list would let who holds a delivery move what is signed from one to another. */
+/** Refuses a value that could be read as the next header: the holder of a delivery could move text between headers. */
 function listedHeaders({ name, must }: ListedPart, { headers }: Delivery): string | Incomplete {
   const list = headerOf(headers, name);
   if (list === undefined) return malformed(`the header ${name}, which lists what is signed, is absent`);
@@ -182,8 +182,8 @@ function listedHeaders({ name, must }: ListedPart, { headers }: Delivery): strin
 }
 
 /**
- * A member of the body as the publisher writes it. Different values yield different bytes: a text that UTF-8 cannot say and numbers
- * beyond those that JavaScript tells apart would be signed like others, and are refused.
+ * A member of the body as the publisher writes it. Different values yield different bytes: texts that UTF-8 cannot
+ * express and numbers that JavaScript cannot distinguish would be signed like others, so they are refused.
  */
 function fieldText(part: FieldPart, { readField, name }: PayloadInput): string | Incomplete {
   const { field, form, isFree, isKeyName, isLine, isOptional, isToken } = part;
@@ -208,12 +208,12 @@ function fieldText(part: FieldPart, { readField, name }: PayloadInput): string |
   return bytesAsText(isLine === true ? `${label}\n${text}\n` : text);
 }
 
-/** Half of a character. */
+/** Half a character. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * The fields of a form, which is signed behind the URL. Any other body is covered only by its hash in the URL's query, so
- * without the hash nothing would protect it. If there is a hash, the body must match it, whatever its type.
+ * The fields of a form, which are signed after the URL. Any other body is covered only by its hash in the URL's query,
+ * so nothing would protect it without the hash. If there is a hash, the body must match it, whatever its type.
  */
 function signedForm({ delivery: { body, headers }, publicUrl }: PayloadInput): SignedValue | Incomplete {
   const query = withoutFragment(publicUrl).split('?').slice(1).join('?');
@@ -231,7 +231,7 @@ function signedForm({ delivery: { body, headers }, publicUrl }: PayloadInput): S
   return fields === undefined ? malformed('the form has too many fields') : Buffer.from(sortedForm(fields), 'latin1');
 }
 
-/** Names and values without separators, sorted by name, the values of one name sorted, equal values once. */
+/** Names and values without separators, sorted by name and then by value, without duplicates. */
 function sortedForm(fields: readonly FormField[]): string {
   const sorted = [...fields].sort((a, b) => byBytes(a.name, b.name) || byBytes(a.value, b.value));
   return sorted
@@ -252,7 +252,7 @@ function isHashOf(hash: string, body: Buffer): boolean {
 
 /**
  * A builder that joins timestamp and body without a separator builds the same bytes from a longer timestamp and a shorter
- * body. Only the longest timestamp is taken, so that none can be made to look newer.
+ * body. Only the longest timestamp is accepted, so that no delivery can be made to look newer.
  */
 function builtValue(part: BuiltPart, input: PayloadInput): Uint8Array | Incomplete {
   const { timestamp, delivery } = input;
@@ -294,13 +294,13 @@ function incomplete(reason: Reason, detail: string): Incomplete {
   return { isComplete: false, reason, detail };
 }
 
-/** What the publisher may have signed as the URL; the first is the usual form. */
+/** The URLs that the publisher may have signed; the first is the usual form. */
 export function signedUrls({ decoded = '', hasPortVariants }: UrlPart, publicUrl: string): string[] {
   const url = withoutFragment(publicUrl);
   return hasPortVariants === true ? portVariants(url) : [...new Set([decodeIn(url, decoded), url])];
 }
 
-/** Only these characters, and each once: `%253A` stays as it is. */
+/** Decodes only these characters, and only once: `%253A` stays as it is. */
 function decodeIn(url: string, characters: string): string {
   return url.replace(/%[0-9a-f]{2}/gi, (code) => {
     const character = String.fromCharCode(Number.parseInt(code.slice(1), 16));
@@ -317,7 +317,7 @@ export function withoutFragment(url: string): string {
 }
 
 /**
- * The URL as it is, and as a publisher may have signed it that leaves the port out or writes the default one.
+ * The URL as it is, and as signed by a publisher that leaves out the port or adds the default port.
  * https://www.twilio.com/docs/usage/webhooks/webhooks-security, and twilio-node's validateRequest, read 2026-11.
  */
 function portVariants(url: string): string[] {
@@ -333,7 +333,7 @@ function portVariants(url: string): string[] {
   return defaultPort === undefined ? [url] : [url, `${url.slice(0, end)}:${defaultPort}${url.slice(end)}`];
 }
 
-/** Scheme, host and path, for a person: a query or user information may hold a secret. */
+/** Scheme, host and path, for people to read; a query or user information may hold a secret. */
 export function displayUrl(url: string): string {
   const match = /^([a-z]+:\/\/)(?:[^/?#]*@)?([^?#]*)/i.exec(url);
   return match === null ? 'a URL that is not absolute' : `${match[1]}${match[2]}`;

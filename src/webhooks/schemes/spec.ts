@@ -3,8 +3,8 @@ import type { KeyEncoding, SignatureAlgorithm, SignatureEncoding } from '../../m
 import type { AcceptedResponse, Handshake } from './handshake.ts';
 
 /**
- * How one publisher signs, as data. The verifier reads it one way and the signer of `sluice send` the other, so the two
- * cannot drift apart. A publisher whose form data cannot say is a `SignatureVerifier` instead.
+ * How one publisher signs, as data. The verifier and the signer of `sluice send` both use it, so they cannot drift
+ * apart. A publisher that data cannot describe is a `SignatureVerifier` instead.
  */
 export interface SignatureSpec extends Conversation {
   /** Canonical spelling; matched in any case. */
@@ -12,81 +12,82 @@ export interface SignatureSpec extends Conversation {
   /** Other names of the same scheme. */
   readonly aliases?: readonly string[] | undefined;
   /**
-   * The first family whose signature header is there is read, and only its headers; the first of all is what the signer
-   * sends. Empty where the body carries the signature.
+   * The first family whose signature header is present is read, and only its headers; the signer sends the first of
+   * all. Empty if the body carries the signature.
    */
   readonly headers: readonly HeaderFamily[];
-  /** Fields of the body that carry signatures, each a candidate; of one in each item of a list (`*`) every one has to be right. */
+  /** Body fields that carry signatures, each a candidate. With one in each item of a list (`*`), all must be right. */
   readonly signatureFields?: readonly BodyField[] | undefined;
   readonly algorithm: SpecAlgorithm;
   readonly encoding: SignatureEncoding;
-  /** In front of the digest; a value without it is malformed. */
+  /** The text in front of the digest; a value without it is malformed. */
   readonly prefix?: string | undefined;
   /** Whether a digest without the prefix is accepted too. */
   readonly isPrefixOptional?: boolean | undefined;
-  /** Other algorithms that the publisher may choose, each told by its own prefix. */
+  /** Other algorithms that the publisher may choose, each recognised by its own prefix. */
   readonly alternatives?: readonly PrefixedAlgorithm[] | undefined;
-  /** In front of the whole header line, such as "HMAC ". Compared in any case. */
+  /** The text in front of the whole header line, such as "HMAC ". Compared in any case. */
   readonly headerValuePrefix?: string | undefined;
   /** A header of several segments, such as `t=1,v1=ab,v1=cd`. */
   readonly multiValue?: MultiValue | undefined;
   /** The asymmetric variant of the HMAC scheme, chosen by the prefix of the key. */
   readonly ed25519?: Ed25519Variant | undefined;
-  /** Whoever receives makes the key up and enters it at the publisher; else the publisher shows its own. */
+  /** The receiver makes up the key and enters it at the publisher; otherwise the publisher shows its own key. */
   readonly keyIsChosen?: true | undefined;
   /** Another form of the scheme, for keys that begin with this text. It has the same name. */
   readonly keyForm?: { readonly prefix: string; readonly spec: SignatureSpec } | undefined;
   /** Another form of the scheme, for deliveries that have the first header of its first family. */
   readonly requestForm?: SignatureSpec | undefined;
-  /** Which of the RSA signatures it is, where the body says so. */
+  /** The RSA algorithm, if a field of the body names it. */
   readonly algorithmField?: AlgorithmField | undefined;
   /** Where the public key comes from if the publisher names a certificate; the trigger's key is then a name. */
   readonly certificate?: CertificateSource | undefined;
   /**
-   * What the signature covers: literal text and parts of the delivery, one after the other; empty if nothing is signed. The signed
-   * bytes, and which boundary between two parts could be moved, come from this list for every scheme alike.
+   * What the signature covers: literal text and parts of the delivery, in order; empty if nothing is signed. For every
+   * scheme, this list determines the signed bytes, and which boundaries between two parts could be moved.
    */
   readonly signs: readonly Part[];
-  /** The publisher signs a body before it compresses it, so that what is judged is the content. */
+  /** The publisher signs a body before compressing it, so the decoded content is judged. */
   readonly signsContent?: true | undefined;
   /**
-   * The field that holds the document which a flow reads as its body, as text; of bodies of that media type alone, where it names one.
+   * The field that holds, as text, the document that a flow reads as its body; with a media type, only in bodies of
+   * that type.
    */
   readonly document?:
     | { readonly path: readonly string[]; readonly mediaType?: string; readonly isBase64?: true }
     | undefined;
-  /** Where the timestamp is that the signature covers; absent where it covers none. */
+  /** Where to find the timestamp that the signature covers; absent if it covers none. */
   readonly timestamp?: TimestampSource | undefined;
-  /** A signed timestamp that is absent is `timestamp_missing` even where the signed bytes could be built without it. */
+  /** An absent signed timestamp is `timestamp_missing` even if the signed bytes could be built without it. */
   readonly requiresTimestamp?: boolean | undefined;
-  /** What kind of event a delivery tells of. Only shown and searched. */
+  /** The kind of event that a delivery reports. Only shown and searched. */
   readonly eventType?: PublisherValue | undefined;
-  /** What the publisher calls the event, or else the delivery; the delivery id of the headers where not given. */
+  /** The publisher's id of the event, or else of the delivery; the delivery id of the headers by default. */
   readonly eventId?: PublisherValue | undefined;
   /**
-   * Where the publisher says that `eventId` names one event and is the same in each delivery of it, and when that was read.
-   * A second delivery then starts no run, if the signature covers the id. Never for ids of objects, or of lists of events.
+   * Where and when we read that `eventId` names one event and is the same in each delivery of it. A second delivery
+   * then starts no run, if the signature covers the id. Never for ids of objects, or of lists of events.
    */
   readonly eventIdSource?: string | undefined;
-  /** `utf8` where not given; a raw Ed25519 key is then in hex or base64. */
+  /** `utf8` by default; a raw Ed25519 key is then in hex or base64. */
   readonly keyEncoding?: KeyEncoding | undefined;
-  /** The key is `user:password`, of which a token is the base64: HTTP's scheme Basic. */
+  /** The key is `user:password`, and the token is its base64: HTTP's scheme Basic. */
   readonly isUserAndPassword?: true | undefined;
-  /** What `sluice send` sends where it is given no body. */
+  /** What `sluice send` sends if it is given no body. */
   readonly sample?: SampleDelivery | undefined;
-  /** Where these facts were read, and when. */
+  /** Where and when these facts were read. */
   readonly source: string;
-  /** Which of them neither the publisher's documentation nor its code was found to confirm. */
+  /** Facts that neither the publisher's documentation nor its code was found to confirm. */
   readonly unconfirmed?: string | undefined;
 }
 
-/** How it is known that a publisher signs so: its own package signs, a vector of its own fits, its documentation says it, or none of these. */
+/** The evidence for how a publisher signs: its own package does so, its own vector fits, its documentation, or none. */
 export const CERTAINTIES = ['package', 'vector', 'documented', 'unconfirmed'] as const;
 export type Certainty = (typeof CERTAINTIES)[number];
 
-/** A scheme that comes with the service: each of its forms says what its deliveries are found by. */
+/** A scheme that comes with the service; each of its forms says by what its deliveries are found. */
 export interface PublisherSpec extends SignatureSpec {
-  /** What the publisher calls itself. */
+  /** The publisher's own name. */
   readonly title: string;
   readonly certainty: Certainty;
   readonly eventType: PublisherValue;
@@ -95,19 +96,19 @@ export interface PublisherSpec extends SignatureSpec {
   readonly requestForm?: PublisherSpec | undefined;
 }
 
-/** Where a publisher says something: in the first of the headers that is there, in the body by its path, or why nowhere. */
+/** The place of a publisher's value: the first present header, a path in the body, or why there is none. */
 export type PublisherValue = FoundValue | { readonly none: string };
 
 export type FoundValue =
   | { readonly headers: readonly string[] }
-  /** With a media type, of bodies of that type alone. */
+  /** With a media type, only in bodies of that type. */
   | { readonly path: readonly string[]; readonly mediaType?: string };
 
-/** Something that a publisher would really send. */
+/** A delivery that a publisher would really send. */
 export interface SampleDelivery {
   readonly body: string;
   readonly contentType: string;
-  /** What goes with the headers of the signature. */
+  /** Headers in addition to those of the signature. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -116,8 +117,8 @@ export function jsonSample(value: object, headers?: SampleDelivery['headers']): 
 }
 
 /**
- * A hash of an HMAC; a signature that the publisher's public key verifies; or `token`, the key itself, sent as it is: it
- * proves nothing of the delivery.
+ * The hash of an HMAC; or a signature that the publisher's public key verifies; or `token`, the key itself, sent as it
+ * is, which proves nothing about the delivery.
  */
 export type SpecAlgorithm = SignatureAlgorithm | 'ed25519' | 'ecdsaP256' | RsaAlgorithm | 'token';
 
@@ -129,34 +130,34 @@ interface AlgorithmField {
 }
 
 /**
- * A certificate that the delivery names by a URL. The patterns are all that keeps a sender from naming one of his own, so they
- * describe the whole host and the whole path, and no query, port or user is accepted.
+ * A certificate that the delivery names by a URL. Only the patterns keep senders from naming their own certificate, so
+ * they describe the whole host and the whole path, and no query, port or user is accepted.
  */
 export interface CertificateSource {
   readonly url: { readonly header: string } | { readonly field: BodyField };
   readonly host: RegExp;
   readonly path: RegExp;
-  /** What the common name of the certificate has to be; any where absent. */
+  /** The required common name of the certificate; any if absent. */
   readonly commonName?: RegExp | undefined;
-  /** Where the publisher has certificates for tests, which count only for triggers with `webhookSandbox`. */
+  /** The publisher's certificates for tests, which count only for triggers with `webhookSandbox`. */
   readonly sandbox?: Pick<CertificateSource, 'host' | 'commonName'> | undefined;
-  /** What the trigger's key names, for a person, such as "the ARN of a topic". */
+  /** What the trigger's key names, in words, such as "the ARN of a topic". */
   readonly keyIs: string;
-  /** The form of such a name. */
+  /** The form of that name. */
   readonly keyForm: RegExp;
 }
 
-/** What a scheme says to its publisher other than "accepted". */
+/** What a scheme answers to its publisher other than the usual acceptance. */
 export interface Conversation {
   readonly handshakes?: readonly Handshake[] | undefined;
-  /** What the publisher wants to read when a delivery was accepted. */
+  /** The answer that the publisher expects when a delivery was accepted. */
   readonly acceptedResponse?: AcceptedResponse | undefined;
 }
 
 /** Names of headers that belong together, in the publisher's spelling. */
 export interface HeaderFamily {
   readonly signature: string;
-  /** Further headers that carry a signature, by other keys; each is a candidate. */
+  /** Further headers that carry signatures made with other keys; each is a candidate. */
   readonly furtherSignatures?: readonly string[] | undefined;
   readonly timestamp?: string | undefined;
   readonly deliveryId?: string | undefined;
@@ -168,28 +169,28 @@ interface PrefixedAlgorithm {
 }
 
 export interface MultiValue {
-  /** Between segments, as the publisher writes it. */
+  /** The text between segments, as the publisher writes it. */
   readonly delimiter: string;
-  /** Between a segment's key and its value. Absent where segments have no keys: then their places, from 0 on, are what they are called. */
+  /** The text between a segment's key and value. Absent if segments have no keys: then places, from 0, are the keys. */
   readonly keyValueSeparator?: string | undefined;
-  /** Between lists of such segments, where several may come; those with another timestamp than the first do not count. */
+  /** The text between several lists of segments; lists whose timestamp differs from that of the first do not count. */
   readonly setDelimiter?: string | undefined;
-  /** Keys of segments that carry signatures; the first is what the signer sends. */
+  /** Keys of segments that carry signatures; the signer sends the first. */
   readonly valueKeys: readonly string[];
-  /** Whether every matching segment is a candidate, or only the first. Of segments without keys all behind the last place are. */
+  /** Whether every matching segment is a candidate, or only the first. Without keys, all after the last place match. */
   readonly acceptsMultiple: boolean;
   /** Whether values are in quotation marks. */
   readonly isQuoted?: boolean | undefined;
-  /** Whether spaces around delimiter, keys and values do not count. */
+  /** Whether spaces around delimiter, keys and values are ignored. */
   readonly isTrimmed?: boolean | undefined;
 }
 
 interface Ed25519Variant {
-  /** Key of the segments that carry these signatures. */
+  /** The key of segments that carry Ed25519 signatures. */
   readonly valueKey: string;
-  /** In front of the base64 of the raw 32 bytes that verify. */
+  /** The text in front of the base64 of the raw 32-byte public key. */
   readonly publicKeyPrefix: string;
-  /** In front of the base64 of the 32-byte seed, or of seed and public key, that sign. */
+  /** The text in front of the base64 of the 32-byte seed, or of seed and public key, for signing. */
   readonly privateKeyPrefix: string;
 }
 
@@ -197,8 +198,9 @@ export type Part = string | DeliveryPart;
 
 export type DeliveryPart =
   /**
-   * `path` is that of the URL, without its query, `target` the same with it, and `host` the URL's without its port. `checksum` is the
-   * CRC-32 of the body, in decimal. `keyName` is what the trigger's key names, in a scheme whose publisher has certificates.
+   * `path` is the URL's path without its query, `target` with it, and `host` the URL's host without its port.
+   * `checksum` is the body's CRC-32, in decimal. `keyName` is what the trigger's key names if the publisher has
+   * certificates.
    */
   | {
       readonly part:
@@ -221,30 +223,30 @@ export type DeliveryPart =
   | FieldPart
   | BuiltPart;
 
-/** A header, as it was on the wire, or a parameter of the query, decoded; each must be there once. */
+/** A header, as it was on the wire, or a decoded parameter of the query; each must be present exactly once. */
 export interface NamedPart {
   readonly part: 'header' | 'query';
-  /** Of a header in lower case. */
+  /** In lower case for a header. */
   readonly name: string;
-  /** Number of characters; any other is malformed. */
+  /** Number of characters; any other length is malformed. */
   readonly length?: number | undefined;
 }
 
-/** The headers that a header lists, sorted, as `name:value` with semicolons between them. */
+/** The headers that another header lists, sorted, as `name:value` with semicolons between them. */
 export interface ListedPart {
   readonly part: 'headers';
-  /** Of the header that lists them, in lower case. */
+  /** Name of the header with the list, in lower case. */
   readonly name: string;
-  /** Those that every list has to name, the list itself among them, in lower case. */
+  /** Headers that every list must name, including the list itself, in lower case. */
   readonly must: readonly string[];
 }
 
 interface BodyPart {
   readonly part: 'body';
-  /** Whether it has to begin like a JSON object, so that it is never what another form of the scheme signs. */
+  /** Whether the body must begin like a JSON object, so that it can never be what another form of the scheme signs. */
   readonly isJsonObject?: boolean | undefined;
   /**
-   * Whether the publisher signs JSON that is ASCII alone, and something on the way may have written it anew: as sent, or with
+   * Whether the publisher signs pure ASCII JSON that may be rewritten on the way. It is then verified as sent, and with
    * the escapes of PHP's json_encode.
    */
   readonly hasEscapedForm?: boolean | undefined;
@@ -262,17 +264,17 @@ export interface UrlPart {
 export interface FieldPart {
   readonly part: 'field';
   readonly field: BodyField;
-  /** Drawn anew for each delivery: the signer writes it into the body. */
+  /** A new text for each delivery: the signer writes it into the body. */
   readonly isToken?: boolean | undefined;
-  /** Absent or null counts as empty; a line is then left out, which only its name can tell: it must be among other lines. */
+  /** Absent or null counts as empty. A line is then left out, which only its name shows: it must be among other lines. */
   readonly isOptional?: boolean | undefined;
-  /** May hold what separates the parts: theirs around it determine where it begins and ends. */
+  /** May contain the text that separates parts; the parts around it determine where it begins and ends. */
   readonly isFree?: boolean | undefined;
   /** Signed as two lines, its name and its value. */
   readonly isLine?: boolean | undefined;
   /** Must be what the trigger's key names. */
   readonly isKeyName?: boolean | undefined;
-  /** What it has to match. */
+  /** The pattern that the text must match. */
   readonly form?: RegExp | undefined;
 }
 
@@ -284,9 +286,9 @@ export interface BuiltPart {
 }
 
 /**
- * Builds the bytes that a signature covers, for strategy Custom. The timestamp that it is given has to be among them: the
- * age of the delivery is judged by it. So has everything that must not be changed: the hash of these bytes is what tells
- * the delivery from a replay. Called again where it could be ambiguous, so it must yield the same bytes each time.
+ * Builds the bytes that a signature covers, for strategy Custom. They must include the given timestamp, because it
+ * decides the age of the delivery, and everything that must not be changed, because their hash distinguishes the
+ * delivery from a replay. Called again if a boundary could be ambiguous, so it must yield the same bytes each time.
  */
 export type PayloadBuilder = (context: {
   readonly delivery: Delivery;
@@ -296,22 +298,22 @@ export type PayloadBuilder = (context: {
 
 /** A text or number in the body: of a JSON object by its path, of a form by the field's name. */
 export interface BodyField {
-  /** `0` stands for the item of an array that has one item. */
+  /** `0` is the item of an array that has exactly one item. */
   readonly path: readonly string[];
   readonly formField?: string | undefined;
-  /** Number of characters; any other is malformed. */
+  /** Number of characters; any other length is malformed. */
   readonly length?: number | undefined;
-  /** Whether the signer writes it into JSON as a number; a reader takes both. */
+  /** Whether the signer writes it into JSON as a number; readers accept both. */
   readonly isNumber?: boolean | undefined;
 }
 
 export type TimestampSource = {
   /**
-   * Milliseconds or seconds since the Unix epoch, an RFC 3339 time, as the publisher sends it: in UTC, or with any offset, or the date
-   * of an HTTP header.
+   * As the publisher sends it: milliseconds or seconds since the Unix epoch, an RFC 3339 time in UTC or with any
+   * offset, or the date of an HTTP header.
    */
   readonly unit: 'seconds' | 'milliseconds' | 'detect' | 'rfc3339' | 'rfc3339Offset' | 'httpDate';
-  /** Number of characters; any other is malformed. */
+  /** Number of characters; any other length is malformed. */
   readonly length?: number | undefined;
 } & (
   | {
@@ -326,7 +328,7 @@ export type TimestampSource = {
   | { readonly in: 'body'; readonly field: BodyField }
 );
 
-/** The parts that need no more words, for lists that read like what is signed: `['v0:', part.timestamp, ':', part.body]`. */
+/** Short names of parts, so that lists read like the signed text: `['v0:', part.timestamp, ':', part.body]`. */
 export const part = {
   body: { part: 'body' },
   timestamp: { part: 'timestamp' },
@@ -356,22 +358,22 @@ export const part = {
   token: (field: BodyField): FieldPart => ({ part: 'field', field, isToken: true }),
 } as const;
 
-/** The input of a verifier. Keys are the trigger's, configured or learned; either may be absent. */
+/** The input of a verifier. The keys are the trigger's, configured or learned; both can be absent. */
 export interface VerificationRequest {
   readonly delivery: Delivery;
   readonly keys: { readonly current: string | undefined; readonly previous: string | undefined };
-  /** The URL that the publisher signed, where it signs one; absolute. */
+  /** The URL that the publisher signed, if it signs one; absolute. */
   readonly publicUrl: string;
   /** Aborts when the verifier's time is up: after 5 s the delivery is refused with `verifier_error`. */
   readonly signal: AbortSignal;
 }
 
-/** What tells a delivery from a replay of it. */
+/** What distinguishes a delivery from a replay. */
 interface VerifiedParts {
   readonly signedTimestampMs?: number;
   /**
-   * The exact bytes that the signature covers. Without them the raw body counts as covered, and with it
-   * `signedTimestampMs`; a verifier that covers less, or covers it rewritten, has to give them.
+   * The exact bytes that the signature covers. Without them, the raw body and `signedTimestampMs` count as covered; a
+   * verifier that covers less, or a rewritten body, must give them.
    */
   readonly signedBytes?: Uint8Array;
 }
@@ -379,10 +381,10 @@ interface VerifiedParts {
 export type VerificationResult =
   | ({ readonly outcome: 'verified' } & VerifiedParts)
   | ({ readonly outcome: 'verifiedWithPreviousKey' } & VerifiedParts)
-  /** `reason` is for people and is kept in the delivery's detail; it counts as `signature_mismatch`. */
+  /** `reason` is for people and kept in the delivery's detail; the delivery counts as `signature_mismatch`. */
   | { readonly outcome: 'refused'; readonly reason: string };
 
-/** A scheme as code: an operator's own, may be asymmetric, remote, read the query string, or need no key. */
+/** A scheme as code of the operator; it may be asymmetric, remote, read the query string, or need no key. */
 export interface SignatureVerifier extends Conversation {
   readonly name: string;
   /**
@@ -396,7 +398,7 @@ export interface SignatureVerifier extends Conversation {
 export const GRADES = ['A', 'B', 'C', 'D', 'E', 'F'] as const;
 export type Grade = (typeof GRADES)[number];
 
-/** What someone who captured one delivery can do with it, where the trigger makes use of all that is signed. */
+/** What someone who captured one delivery can do with it, if the trigger uses everything that is signed. */
 export const CAPTURED: Readonly<Record<Grade, string>> = {
   A: 'Body, timestamp and id are signed: with a tolerance a captured delivery cannot be used again, and a retry of the publisher is recognised by its id.',
   B: 'Body and timestamp are signed: with a tolerance a captured delivery cannot be used again.',

@@ -2,11 +2,11 @@ import type { WebhookInputs } from '../gate.ts';
 import type { SignatureSpec } from './spec.ts';
 import { bearerPlace } from './standards/standard.ts';
 
-/** Schemes in which the key itself is sent: nothing of the delivery is signed. */
+/** Schemes that send the key itself and sign nothing of the delivery. */
 export const TOKEN_SCHEMES = ['Token', 'Basic'] as const;
 export type TokenScheme = (typeof TOKEN_SCHEMES)[number];
 
-/** What the sender of a token that has no publisher of its own here puts where. */
+/** Where a sender without its own built-in publisher puts its token. */
 export function tokenSpec(name: TokenScheme, inputs: WebhookInputs): SignatureSpec {
   if (name === 'Basic') return BASIC;
   const { header, prefix } = bearerPlace(inputs);

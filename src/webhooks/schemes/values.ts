@@ -12,21 +12,21 @@ import type { SignatureAlgorithm, SignatureEncoding } from '../../model/manifest
 import type { SignedTimestamp } from '../gate.ts';
 import type { BodyField, SignatureSpec, SpecAlgorithm, TimestampSource } from './spec.ts';
 
-/** Reads single fields of a body, which is parsed at the first question; undefined where a field is not there. */
+/** Reads single fields of a body, which is parsed on first use; undefined if a field is absent. */
 export type BodyReader = (field: BodyField) => Json | undefined;
 
-/** A header's value; own names only, so that `constructor` is not taken for a header. */
+/** A header's value; only own properties, so that `constructor` does not pass for a header. */
 export function headerOf(headers: Readonly<Record<string, string>>, name: string): string | undefined {
   const key = name.toLowerCase();
   return Object.hasOwn(headers, key) ? headers[key] : undefined;
 }
 
-/** The media type without parameters, lower case; empty where none was sent. */
+/** The media type without parameters, in lower case; empty if none was sent. */
 export function mediaTypeOf(headers: Readonly<Record<string, string>>): string {
   return (headerOf(headers, 'content-type') ?? '').split(';', 1).join('').trim().toLowerCase();
 }
 
-/** The field that holds what a flow reads, as stored headers name it; undefined where the body itself is that. */
+/** The field with the document for the flow, as stored headers name it; undefined if the flow reads the body itself. */
 export function documentOf(
   document: SignatureSpec['document'],
   headers: Readonly<Record<string, string>>,
@@ -45,7 +45,7 @@ export function bodyReader(headers: Readonly<Record<string, string>>, body: Buff
   };
 }
 
-/** A member that no form has is read from JSON, whatever the content type says: hardly anyone signs that. */
+/** A member without a form field is read from JSON, whatever the content type says: hardly any publisher signs that. */
 function openBody(headers: Readonly<Record<string, string>>, body: Buffer): BodyReader {
   const readForm = openForm(headers, body);
   let json: { readonly value: Json | undefined } | undefined;
@@ -68,26 +68,26 @@ function formReader(fields: readonly FormField[] = []): BodyReader {
   return ({ formField }) => fields.find((field) => field.name === formField)?.value;
 }
 
-// Lenient decoders read all bytes that are not UTF-8 alike, and would so give different bodies the same signed members.
+// Lenient decoders read all invalid bytes alike, so different bodies would have the same signed members.
 const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The body as JSON; undefined where it is none. */
+/** The body as JSON; undefined if it is not JSON. */
 export function parseJson(body: Buffer): Json | undefined {
   try {
     return JSON.parse(UTF_8.decode(body)) as Json;
   } catch {
-    // Other bytes have no fields: the caller then misses the one it needs, and says so.
+    // Other bytes have no fields: the caller then reports the field that it misses.
     return undefined;
   }
 }
 
-/** The JSON object that the body is; without members for any other body. */
+/** The body as a JSON object; an empty object for any other body. */
 export function jsonObject(body: Buffer): JsonObject {
   const json = parseJson(body);
   return isObject(json) ? json : {};
 }
 
-/** Arrays of more than one item have no value: the others would be ones that nothing tells of. `*` stands for each item. */
+/** Arrays of more than one item have no value, because further items would go unnoticed. `*` means each item. */
 function valueAt(json: Json | undefined, path: readonly string[]): Json | undefined {
   let value = json;
   for (const [at, name] of path.entries()) {
@@ -115,7 +115,7 @@ export function textOf(value: Json | undefined): string | undefined {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
 }
 
-/** How long the digest of a hash is. */
+/** Length of each hash's digest. */
 const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm, number>> = {
   sha1: 20,
   sha256: 32,
@@ -124,7 +124,7 @@ const DIGEST_BYTES: Readonly<Record<SignatureAlgorithm, number>> = {
 };
 
 interface KeyPairAlgorithm {
-  /** Which kind of key verifies and signs. */
+  /** The kind of key that verifies and signs. */
   readonly kind: 'ed25519' | 'ecdsaP256' | 'rsa';
   readonly hash: 'sha256' | 'sha1' | null;
   /** The shortest and the longest signature. */
@@ -143,16 +143,16 @@ export function usesKeyPair(algorithm: SpecAlgorithm): algorithm is keyof typeof
   return Object.hasOwn(KEY_PAIRS, algorithm);
 }
 
-/** How long a signature is, for a person. */
+/** The length of a signature, in words. */
 export function lengthOf(algorithm: SpecAlgorithm): string {
   if (algorithm === 'token') return 'any text';
   const lengths = usesKeyPair(algorithm) ? KEY_PAIRS[algorithm].bytes : [DIGEST_BYTES[algorithm]];
   return `${[...new Set(lengths)].join(' to ')} bytes`;
 }
 
-/** The bytes of a text that may be a signature of the algorithm, or undefined. A token is hashed, so that all are as long. */
+/** The bytes of a text that may be a signature, or undefined. Tokens are hashed, so that all have the same length. */
 export function decodeSignature(text: string, encoding: SignatureEncoding, algorithm: SpecAlgorithm) {
-  // latin1: the bytes of a header as they were on the wire.
+  // latin1 gives the bytes of a header as on the wire.
   if (algorithm === 'token') return createHash('sha256').update(text, 'latin1').digest();
   if (!usesKeyPair(algorithm)) return decodeDigest(text, encoding, DIGEST_BYTES[algorithm]);
   const [shortest, longest] = KEY_PAIRS[algorithm].bytes;
@@ -160,7 +160,7 @@ export function decodeSignature(text: string, encoding: SignatureEncoding, algor
   return length < shortest || length > longest ? undefined : decodeDigest(text, encoding, length);
 }
 
-/** Node's names of the encodings. */
+/** Node's names for the encodings. */
 export const NODE_ENCODINGS = { hexLower: 'hex', hexUpper: 'hex', base64: 'base64', base64Url: 'base64url' } as const;
 
 export function encodeDigest(digest: Buffer, encoding: SignatureEncoding): string {
@@ -169,8 +169,8 @@ export function encodeDigest(digest: Buffer, encoding: SignatureEncoding): strin
 }
 
 /**
- * The bytes that a text encodes, or undefined if it is not exactly one digest. Publishers send base64url without padding, and
- * some with; base64 always has it. Hex may be of either case.
+ * The bytes that a text encodes, or undefined if it is not exactly one digest. Publishers send base64url without
+ * padding, some with it; base64 always has padding. Hex may be in either case.
  */
 export function decodeDigest(text: string, encoding: SignatureEncoding, byteCount: number): Buffer | undefined {
   if (text.length > byteCount * 2 || (encoding === 'base64' && text.length % 4 !== 0)) return undefined;
@@ -179,8 +179,8 @@ export function decodeDigest(text: string, encoding: SignatureEncoding, byteCoun
 }
 
 /**
- * The bytes that a text encodes, with its padding or without, or undefined if no encoder writes it: Node's own decoders skip or
- * stop at what they do not know, so that a right text with something behind it would pass.
+ * The bytes that a text encodes, with or without padding; undefined if no encoder writes it so. Node's own decoders
+ * skip unknown characters or stop there, so a right text followed by others would pass.
  */
 export function decodeExactly(text: string, encoding: 'hex' | 'base64' | 'base64url'): Buffer | undefined {
   if (encoding === 'hex') return text.length % 2 === 0 && HEX.test(text) ? Buffer.from(text, 'hex') : undefined;
@@ -197,18 +197,18 @@ const HEX = /^[0-9a-f]*$/i;
 
 const DIGITS = /^\d{1,16}$/;
 
-// Below it lie seconds up to the year 5138, from it on milliseconds since 1973.
+// Smaller numbers are seconds up to the year 5138; others are milliseconds since 1973.
 const FIRST_MILLISECONDS = 1e11;
 
-// In UTC alone, so that the text has one beginning and one end whatever is next to it.
+// Only UTC, so that beginning and end of the text are certain, whatever is next to it.
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?Z$/;
-// Its end is as certain: two digits behind a colon. Apart, because nearly every publisher sends UTC.
+// The end is as certain: two digits after a colon. Separate, because nearly every publisher sends UTC.
 const RFC_3339_OFFSET = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(\.\d{1,9})?([+-])(\d{2}):(\d{2})$/;
 
 /**
- * Milliseconds since the Unix epoch, or NaN for anything but plain digits, or an RFC 3339 time in UTC. Signs, fractions and spaces are refused too:
- * where the timestamp is next to other signed text, a character that may belong to either would let a signature be
- * read in two ways.
+ * Milliseconds since the Unix epoch, or NaN for a text that does not have exactly the form of the unit. Numbers are
+ * plain digits, without signs, fractions or spaces: next to other signed text, a character that may belong to either
+ * would let a signature be read in two ways.
  */
 export function timestampMs(text: string, unit: TimestampSource['unit']): number {
   if (unit === 'rfc3339') return rfc3339Ms(text);
@@ -230,7 +230,7 @@ export function readTimestamp(text: string, source: TimestampSource): SignedTime
   return { text, ms };
 }
 
-/** Digits beyond the milliseconds are cut; a day that the calendar does not have is none. */
+/** Digits beyond the milliseconds are cut; NaN for a day that the calendar does not have. */
 function rfc3339Ms(text: string): number {
   const [, seconds, fraction = ''] = RFC_3339.exec(text) ?? [];
   if (seconds === undefined) return Number.NaN;
@@ -239,7 +239,7 @@ function rfc3339Ms(text: string): number {
   return ms + Number(fraction.slice(1, 4).padEnd(3, '0'));
 }
 
-/** RFC 9110, section 5.6.7, in the one form that is sent. */
+/** RFC 9110, section 5.6.7, only in the form that senders generate. */
 function httpDateMs(text: string): number {
   const ms = Date.parse(text);
   return Number.isFinite(ms) && new Date(ms).toUTCString() === text ? ms : Number.NaN;

@@ -19,14 +19,14 @@ import {
   usesKeyPair,
 } from './values.ts';
 
-/** What a spec and its keys say about one delivery. The timestamp is given whenever it is there, verified or not. */
+/** The result of verifying one delivery with a spec and its keys. A timestamp is given if present, verified or not. */
 export type Verification = {
   readonly timestamp: SignedTimestamp | undefined;
 } & (
   | {
       readonly isVerified: true;
       readonly usedPreviousKey: boolean;
-      /** Hex SHA-256 of the signed bytes, where they are not the raw body between certain boundaries. */
+      /** Hex SHA-256 of the signed bytes, unless they are the raw body between certain boundaries. */
       readonly signedBytesSha256: string | undefined;
       readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
     }
@@ -38,7 +38,7 @@ export interface KeyPair {
   readonly previous: SchemeKey | undefined;
 }
 
-/** A candidate in bytes, as long as its algorithm's signatures are. */
+/** A decoded candidate; its length is right for its algorithm. */
 interface Candidate {
   readonly algorithm: SpecAlgorithm;
   readonly bytes: Buffer;
@@ -49,17 +49,17 @@ interface VerifiedRequest {
   readonly publicUrl: string;
   /** The end of the URL that the request chose. */
   readonly sentQuery?: string | undefined;
-  /** Of a scheme whose body says which algorithm it is: whether SHA-1 counts. */
+  /** Whether SHA-1 counts, if the body names the algorithm. */
   readonly allowsSha1?: boolean | undefined;
 }
 
-/** Verifies a delivery as the spec describes. Throws only what a payload builder of the operator's throws. */
+/** Verifies a delivery as the spec describes. Throws only what an operator's payload builder throws. */
 export function verifyWithSpec(spec: SignatureSpec, keys: KeyPair, request: VerifiedRequest): Verification {
   const prepared = prepareVerification(spec, keys, request);
   return 'isVerified' in prepared ? prepared : prepared.compare(keys);
 }
 
-/** Everything that can be said before the signature is compared: why it need not be, or how to compare it. */
+/** All checks before the signature is compared: yields a failed verification, or a function that compares. */
 export function prepareVerification(
   given: SignatureSpec,
   keys: KeyPair,
@@ -95,7 +95,7 @@ export function prepareVerification(
   return { timestamp, compare: (compared) => compare(compared, { extraction, candidates, payloads, request }) };
 }
 
-/** Both keys are compared to the end, whatever the first one says. */
+/** Always compares both keys completely, whatever the result of the first. */
 function compare(
   keys: KeyPair,
   { extraction, candidates, payloads: { payload, previousPayload }, request }: Comparison,
@@ -120,7 +120,7 @@ function compare(
   };
 }
 
-/** Whether each item of a list carries a signature: then one that is right says nothing of the others. */
+/** Whether each item of a list carries a signature. Then all must be right: one says nothing about the other items. */
 function isOfEach({ signatureFields = [] }: SignatureSpec): boolean {
   return signatureFields.some(({ path }) => path.includes(EACH));
 }
@@ -151,7 +151,7 @@ function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText
     const bytes = decodeSignature(text, spec.encoding, 'ed25519');
     return bytes === undefined ? undefined : { algorithm: 'ed25519', bytes };
   }
-  // The publisher's word for the algorithm is taken from the spec's own list only: no header can ask for a weaker one.
+  // The header can only choose among the algorithms of the spec, so it cannot ask for a weaker one.
   for (const { algorithm, prefix } of acceptedDigests(spec)) {
     const isPrefixed = text.startsWith(prefix);
     if (!isPrefixed && spec.isPrefixOptional !== true) continue;
@@ -161,7 +161,7 @@ function decodeCandidate(spec: SignatureSpec, { text, isEd25519 }: CandidateText
   return undefined;
 }
 
-/** The bytes that a candidate signs; every candidate is compared with every variant, whatever matched before. */
+/** The bytes that a candidate signs. Compares every candidate with every variant, even after a match. */
 function firstMatch(key: SchemeKey, candidates: readonly Candidate[], payload: Payload): SignedBytes | undefined {
   let match: SignedBytes | undefined;
   for (const signedBytes of payload.isComplete ? payload.variants : []) {
@@ -173,7 +173,7 @@ function firstMatch(key: SchemeKey, candidates: readonly Candidate[], payload: P
   return match;
 }
 
-/** Of the kind of key whose algorithm it is, and of no other: a public key never counts as a secret. */
+/** A candidate only matches a key of its algorithm's kind: a public key never counts as a secret. */
 function matches(
   { kind, key }: SchemeKey,
   { algorithm, bytes }: Candidate,
@@ -216,7 +216,7 @@ function mismatchOf(spec: SignatureSpec, publicUrl: string): string {
   return `no signature${over} matches a configured key`;
 }
 
-/** What a delivery brings for its verification. None of it is to be believed before a signature matched. */
+/** The parts of a delivery that verification needs. None of them may be trusted before a signature has matched. */
 interface Extraction {
   /** The form of the scheme that the delivery is in. */
   readonly spec: SignatureSpec;
@@ -224,7 +224,7 @@ interface Extraction {
   readonly timestamp: SignedTimestamp | undefined;
   readonly deliveryId: string | undefined;
   readonly readField: BodyReader;
-  /** Timestamp and id of the family in use, by every name that some family has for them; absent with one family. */
+  /** Timestamp and id of the family in use, by every name that any family has for them; absent with only one family. */
   readonly familyHeaders: ReadonlyMap<string, string> | undefined;
 }
 
@@ -243,7 +243,7 @@ interface Segment {
   readonly value: string;
 }
 
-/** Where a timestamp may stand. */
+/** Places that may hold the timestamp. */
 interface Places {
   readonly delivery: Delivery;
   readonly family: HeaderFamily | undefined;
@@ -270,7 +270,7 @@ export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   };
 }
 
-/** Where the body names an algorithm that is not in the list, it is the spec's own. */
+/** If the body names an algorithm that is not in the list, the spec's own algorithm is used. */
 function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: BodyReader): SignatureSpec {
   const { requestForm } = given;
   const [family] = requestForm?.headers ?? [];
@@ -315,7 +315,7 @@ function headersByAnyName(
   return values;
 }
 
-/** The line's segments; undefined where it is absent, does not have the form, or is not a list. */
+/** The line's segments; undefined if it is absent, does not have the form, or is not a list. */
 function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Segment[] | undefined {
   const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
   const { multiValue } = spec;
@@ -327,7 +327,7 @@ function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Seg
   const sets = parts.map((set) => segmentsOfSet(multiValue, set));
   const timeKey = spec.timestamp?.in === 'signature' ? spec.timestamp.valueKey : undefined;
   const timeOf = (set: readonly Segment[] = []) => set.find(({ key }) => key === timeKey)?.value;
-  // One delivery has one time; what was signed at another one does not count.
+  // A delivery has one time; signatures made at another time do not count.
   return sets.filter((set) => timeOf(set) === timeOf(sets[0])).flat();
 }
 
@@ -343,12 +343,12 @@ function segmentsOfSet(multiValue: MultiValue, parts: readonly string[]): readon
     if (separator === -1) return [];
     return [{ key: bare(part.slice(0, separator)), value: bare(part.slice(separator + keyValueSeparator.length)) }];
   });
-  // Parameters of such a header are there once: RFC 9110, section 11.2.
+  // Each parameter of such a header may occur only once: RFC 9110, section 11.2.
   const isTwice = isQuoted && new Set(segments.map(({ key }) => key)).size < segments.length;
   return isTwice ? [] : segments;
 }
 
-/** Where several signatures may come, they are the last of the list. */
+/** If there can be several signatures, they are at the end of the list. */
 function placeOf(at: number, { valueKeys, acceptsMultiple }: MultiValue): string {
   const last = Number(valueKeys.at(-1));
   return String(acceptsMultiple && at > last ? last : at);
@@ -360,7 +360,7 @@ function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefine
   return line.slice(prefix.length);
 }
 
-/** In the headers of the family, or in the body where there is none. */
+/** The signature in the headers of the family, or in the body if there is no family. */
 function signatureIn(
   spec: SignatureSpec,
   family: HeaderFamily | undefined,
@@ -396,7 +396,7 @@ function candidateTexts(spec: SignatureSpec, multiValue: MultiValue, segments: r
   return multiValue.acceptsMultiple ? texts : texts.slice(0, 1);
 }
 
-/** None where an item of a list has none. */
+/** Empty if any item of a list has no signature. */
 function signatureFields({ signatureFields: fields = [] }: SignatureSpec, readField: BodyReader): string[] {
   return fields.flatMap((field) => {
     const value = readField(field);
