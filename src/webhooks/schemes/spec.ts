@@ -266,7 +266,7 @@ export interface FieldPart {
   readonly field: BodyField;
   /** A new text for each delivery: the signer writes it into the body. */
   readonly isToken?: boolean | undefined;
-  /** Absent or null counts as empty. A line is then left out, which only its name shows: it must be among other lines. */
+  /** Absent or null counts as empty. A line is then left out; as only its name shows that, it must be among lines. */
   readonly isOptional?: boolean | undefined;
   /** May contain the text that separates parts; the parts around it determine where it begins and ends. */
   readonly isFree?: boolean | undefined;

@@ -8,7 +8,7 @@ import type { Verification } from '../verify.ts';
 import type { JwtRule, StandardRequest } from './standard.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
-/** Which algorithms a key may verify: RFC 7518, section 3.1, and RFC 8037. Never more than one kind of key for one of them. */
+/** Algorithms that a kind of key may verify: RFC 7518, section 3.1, and RFC 8037. Confusable kinds never share one. */
 const ALGORITHMS: Readonly<Record<VerifyingKey['kind'], readonly string[]>> = {
   secret: ['HS256', 'HS384', 'HS512'],
   rsa: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
@@ -20,16 +20,16 @@ const ALGORITHMS: Readonly<Record<VerifyingKey['kind'], readonly string[]>> = {
 };
 const KNOWN_ALGORITHMS: ReadonlySet<string> = new Set(Object.values(ALGORITHMS).flat());
 
-/** Those of publishers have less than 2000 characters. */
+/** Publishers' tokens have less than 2000 characters. */
 const MAX_LENGTH = 8192;
-/** A set rarely has more keys of one kind; each that is tried costs the verification of a signature. */
+/** A set rarely has more keys of one kind; each try costs the verification of a signature. */
 const MAX_TRIED = 8;
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const DETACHED = /^[\w-]+\.\.[\w-]+$/;
 
 /**
- * Verifies a JSON Web Token (RFC 7519) and the body that one of its claims hashes. What the token says of keys is a name to
- * look up, nothing else: URLs, keys and certificates in it are not read.
+ * Verifies a JSON Web Token (RFC 7519) and the body that one of its claims hashes. The token's key id only serves to
+ * look up a key: URLs, keys and certificates in the token are not read.
  */
 export async function verifyJwt(rule: JwtRule, request: StandardRequest): Promise<Verification> {
   const token = tokenIn(rule, request.delivery);
@@ -51,7 +51,7 @@ export async function verifyJwt(rule: JwtRule, request: StandardRequest): Promis
 }
 
 function tokenIn({ carrier, header, prefix }: JwtRule, { headers, body }: Delivery): string | Refusal {
-  // A body is as long as bodies may be.
+  // A token in the body has the length limit of bodies.
   const line = carrier === 'body' ? body.toString('latin1') : headerOf(headers, header);
   const place = carrier === 'body' ? 'the body' : `header ${header}`;
   if (line === undefined) return { reason: 'signature_missing', detail: `${place} is absent` };
@@ -82,7 +82,7 @@ async function judge(
   token: string,
   { alg, current, previous, timestamp, rule, request }: Question,
 ): Promise<Verification> {
-  // Every key is tried, whatever an earlier one said.
+  // Every key is tried, even after a match.
   const results = await Promise.all(
     [...current.slice(0, MAX_TRIED), ...previous.slice(0, MAX_TRIED)].map(async (key) => ({
       usedPreviousKey: !current.includes(key),
@@ -98,8 +98,8 @@ async function judge(
   const { claims } = result;
   const problem = bodyProblem(rule.bodyHashClaim, claims, request.delivery.body) ?? urlProblem(rule, claims, request);
   if (problem !== undefined) return refused(problem.reason, problem.detail, timestamp);
-  // Timestamp and body tell deliveries apart, never the token: publishers send one several times, and others can write one anew. So
-  // of a body that is a token only what is signed counts, not how its signature is written.
+  // Timestamp and body distinguish deliveries, never the token: publishers send a token several times, and others can
+  // rewrite it. So for a token in the body only the signed part counts, not how its signature is written.
   const signed = rule.carrier === 'body' ? token.slice(0, token.lastIndexOf('.')) : undefined;
   return {
     isVerified: true,
@@ -121,7 +121,7 @@ async function verifyWith(
   try {
     if (rule.carrier === 'detached') {
       const [header = '', , signature = ''] = token.split('.');
-      // Taken only where the header says that the body is signed as it is, and not in base64.
+      // Accepted only if the header says that the raw body is signed, not its base64.
       await flattenedVerify({ protected: header, payload: request.delivery.body, signature }, key, {
         algorithms: [alg],
       });
@@ -165,13 +165,13 @@ function claimProblem({ claim, reason }: { readonly claim: string; readonly reas
   return { reason: 'timestamp_skew', detail: 'the token is not valid yet' };
 }
 
-/** Of the key's kind, and of its name where both have one. */
+/** Whether algorithm and key fit, and their ids too if both have one. */
 function isFor({ kind, id, algorithm }: VerifyingKey, alg: string, named: Json | undefined): boolean {
   const isNamed = id === undefined || named === undefined || id === named;
   return isNamed && ALGORITHMS[kind].includes(alg) && (algorithm === undefined || algorithm === alg);
 }
 
-/** A body that is not the one that the claim hashes, whichever of the usual hashes and encodings it is in. */
+/** The problem if the claim is not a hash of the body, in any of the usual hashes and encodings. */
 function bodyProblem(claim: string | undefined, claims: JsonObject, body: Buffer): Refusal | undefined {
   if (claim === undefined) return undefined;
   const hash = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
@@ -182,7 +182,7 @@ function bodyProblem(claim: string | undefined, claims: JsonObject, body: Buffer
   return { reason: 'signature_mismatch', detail: `the body is not the one whose hash is in the claim "${claim}"` };
 }
 
-/** A URL that is not the one that the claim hashes. */
+/** The problem if the claim is not a hash of the URL. */
 function urlProblem({ urlHash }: JwtRule, claims: JsonObject, { publicUrl }: StandardRequest): Refusal | undefined {
   if (urlHash === undefined) return undefined;
   const hash = Object.hasOwn(claims, urlHash.claim) ? claims[urlHash.claim] : undefined;
@@ -193,8 +193,8 @@ function urlProblem({ urlHash }: JwtRule, claims: JsonObject, { publicUrl }: Sta
 }
 
 /**
- * What an app of Atlassian's hashes of a request without a query. The path of the app itself, which is not known here, is left out
- * of it, so each end of the path may be the right one.
+ * The texts that an Atlassian app may hash for a request without a query. The app leaves out its own base path, which
+ * is not known here, so any end of the path may be right.
  */
 function requestTexts(publicUrl: string): string[] {
   const { pathname, search } = new URL(publicUrl);

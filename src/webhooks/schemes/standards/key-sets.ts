@@ -5,21 +5,21 @@ import { codeOf } from '../../../model/error-kind.ts';
 import { parseJson } from '../values.ts';
 import { keysOfSet, type VerifyingKey } from './verifying-keys.ts';
 
-/** The public keys that publishers have at a URL (JWKS). */
+/** Public keys that publishers offer at a URL (JWKS). */
 export interface KeySets {
   /**
-   * The keys of the set, asked for again where it has none of this id; rejects with `KeySetUnavailableError` where no set can be
-   * had. A set may have no key of the id.
+   * The keys of the set, fetched again if it has none with this id. Rejects with `KeySetUnavailableError` if no set can
+   * be fetched. The set may still have no key with the id.
    */
   keysFor(url: string, id: string | undefined): Promise<readonly VerifyingKey[]>;
-  /** Keys that appeared in a set that was known before, the newest first. */
+  /** Keys that appeared in an already known set, newest first. */
   listNew(): readonly NewKey[];
 }
 
-/** Deliveries may be signed with it from now on, although nobody here configured it. */
+/** A new key in a set: from now on it verifies deliveries, although no operator configured it. */
 export interface NewKey {
   readonly url: string;
-  /** The name by which the publisher calls it; null if it has none. */
+  /** The publisher's name for the key; null if it has none. */
   readonly id: string | null;
   /** First 8 hex digits of the SHA-256 of the public key. */
   readonly fingerprint: string;
@@ -27,14 +27,14 @@ export interface NewKey {
 }
 
 interface KeySetsOptions {
-  /** Yields what an https URL answers with 200, within bounds of size and time; follows no redirect. */
+  /** Yields the body of a 200 from an https URL, within bounds of size and time; follows no redirect. */
   readonly fetch: (url: string) => Promise<string>;
   readonly clock: Clock;
-  /** Told once for each new key. */
+  /** Called once for each new key. */
   readonly onNewKey?: ((key: NewKey) => void) | undefined;
 }
 
-/** Nothing is known about the keys: the delivery could not be judged. */
+/** The keys could not be fetched, so the delivery could not be judged. */
 export class KeySetUnavailableError extends Error {
   readonly code: string;
   constructor(code: string, options?: ErrorOptions) {
@@ -46,19 +46,19 @@ export class KeySetUnavailableError extends Error {
 
 interface Known {
   readonly keys: readonly VerifyingKey[];
-  /** Monotonic. */
+  /** Monotonic milliseconds. */
   readonly fetchedAt: number;
 }
 
-// So long a key that the publisher took back still counts. A delivery waits for a set only once; it is renewed behind the others.
+// A withdrawn key counts for this long. A delivery waits for a set only once; it is renewed in the background.
 const FRESH_MS = 600_000;
-/** Where the set cannot be had, keys that are known count on for a while: a publisher's outage would be ours otherwise. */
+/** If the set cannot be fetched, known keys count for this long: otherwise a publisher's outage would be ours. */
 const KEPT_MS = 3_600_000;
-/** Whoever forges tokens can name any key: so often at most is a set asked for again. */
+/** The least time between fetches of a set, because forged tokens can name any key. */
 const COOLDOWN_MS = 30_000;
 const MAX_SETS = 1000;
 const MAX_NEW_KEYS = 100;
-/** More of the name of a key is not told. */
+/** Longer names of keys are cut. */
 const MAX_ID_LENGTH = 64;
 
 /** Fetches each set once for all deliveries that wait for it. */
@@ -125,7 +125,7 @@ export function createKeySets({ fetch, clock, onNewKey }: KeySetsOptions): KeySe
       }
       const hasKey = id === undefined || set.keys.some((key) => key.id === id);
       if (hasKey) {
-        // A failure is kept, and told once the keys are too old.
+        // A failure is kept, and reported once the keys are too old.
         if (age >= FRESH_MS && mayAsk(url)) refresh(url).catch(() => {});
         return set.keys;
       }

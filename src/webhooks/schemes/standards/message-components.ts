@@ -2,15 +2,15 @@ import type { InnerList, Item, Parameters } from 'structured-headers';
 import { headerOf } from '../values.ts';
 import type { StandardRequest } from './standard.ts';
 
-/** The parser of structured fields (RFC 9651), which is loaded for the first message. */
+/** The parser of structured fields (RFC 9651), loaded for the first message. */
 export type Fields = typeof import('structured-headers');
 
 /** A part of a message that a signature of RFC 9421 may cover. */
 export interface Component {
   readonly name: string;
-  /** Its own parameters, such as `name` of a part of the query. */
+  /** The component's own parameters, such as `name` for a query parameter. */
   readonly own: Parameters;
-  /** Both as they are signed. */
+  /** Name and parameters in signed form. */
   readonly id: string;
 }
 
@@ -34,16 +34,16 @@ export interface BaseInput {
 export function signatureBase(components: readonly Component[], { input, fields, request }: BaseInput): Buffer {
   const lines = linesOf(components, { fields, request });
   const last = `"@signature-params": ${fields.serializeInnerList(input)}`;
-  // Each character of a header is one byte, as it was on the wire.
+  // Each character of a header is one byte, as on the wire.
   return Buffer.from([...lines, last].join('\n'), 'latin1');
 }
 
-/** What components are in a message, as they are signed. Throws `ComponentError`. */
+/** The signed lines of components in a message. Throws `ComponentError`. */
 export function linesOf(components: readonly Component[], { fields, request }: Omit<BaseInput, 'input'>): string[] {
   return components.map((component) => `${component.id}: ${componentValue(component, fields, request)}`);
 }
 
-/** What a component is in a message: RFC 9421, section 2. */
+/** The value of a component in a message: RFC 9421, section 2. */
 function componentValue(component: Component, fields: Fields, message: Message): string {
   return component.name.startsWith('@') ? derivedValue(component, message) : fieldValue(component, fields, message);
 }
@@ -72,7 +72,7 @@ function derivedValue({ name, own, id }: Component, { delivery, publicUrl }: Mes
   }
 }
 
-/** One that is there several times could be any of them. */
+/** Refuses a parameter that occurs several times: any of its values could be the signed one. */
 function queryValue({ own, id }: Pick<Component, 'own' | 'id'>, url: URL): string {
   const name = own.get('name');
   const wanted = typeof name === 'string' && own.size === 1 ? name : undefined;
@@ -86,7 +86,7 @@ function encodeQuery(text: string): string {
   return encodeURIComponent(text).replace(/[!'()~]/g, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** Lines of one name are joined already; what is not its own line any more cannot be told apart again. */
+/** Lines with the same name are joined already and cannot be separated again. */
 function fieldValue({ name, own, id }: Component, fields: Fields, { delivery: { headers } }: Message): string {
   const value = name === name.toLowerCase() ? headerOf(headers, name)?.trim() : undefined;
   if (value === undefined) throw new ComponentError(`the header ${id}, which is signed, is absent`);
@@ -102,7 +102,7 @@ function fieldValue({ name, own, id }: Component, fields: Fields, { delivery: { 
   return isInnerList(member) ? fields.serializeInnerList(member) : fields.serializeItem(member);
 }
 
-/** Of other forms of structured fields nobody says which one a header has. */
+/** Only dictionaries are supported: nothing says which other form of structured field a header has. */
 function dictionaryOf(value: string, { parseDictionary }: Fields, id: string) {
   try {
     return parseDictionary(value);

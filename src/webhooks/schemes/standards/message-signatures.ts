@@ -15,7 +15,7 @@ import {
 import type { MessageRule, StandardRequest } from './standard.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
-/** How the algorithms of RFC 9421, section 3.3, verify; none of them is shared by two kinds of keys that could be confused. */
+/** How the algorithms of RFC 9421, section 3.3, verify; two kinds of keys that could be confused never share one. */
 const ALGORITHMS: Readonly<Record<string, (key: VerifyingKey, base: Buffer, signature: Buffer) => boolean>> = {
   'hmac-sha256': ({ key }, base, signature) => {
     const digest = createHmac('sha256', key).update(base).digest();
@@ -41,7 +41,7 @@ const OF_KIND: Readonly<Record<VerifyingKey['kind'], readonly string[]>> = {
   rsaPss: ['rsa-pss-sha512'],
 };
 
-/** What a JSON Web Key calls them. */
+/** The names of these algorithms in JSON Web Keys. */
 const NAMES_OF_JWK: Readonly<Record<string, string>> = {
   EdDSA: 'ed25519',
   Ed25519: 'ed25519',
@@ -51,7 +51,7 @@ const NAMES_OF_JWK: Readonly<Record<string, string>> = {
   RS256: 'rsa-v1_5-sha256',
 };
 
-// What strangers send costs little: a message has one or two signatures, of a handful of components each.
+// Limits the cost of messages from strangers. A message has one or two signatures, each of a handful of components.
 const MAX_LENGTH = 8192;
 const MAX_SIGNATURES = 4;
 const MAX_COMPONENTS = 64;
@@ -82,7 +82,7 @@ export async function verifyMessage(rule: MessageRule, request: StandardRequest)
     results.push(await verifyOne([inputs.get(label), signatures.get(label)], { fields, rule, request }));
   }
   const [verified, ...others] = results.filter(({ isVerified }) => isVerified);
-  // Each alone would be a message of its own.
+  // Otherwise each signature alone would make a separate message.
   if (others.some(({ timestamp }) => timestamp?.text !== verified?.timestamp?.text)) {
     return refused('signature_malformed', 'its signatures were made at different times');
   }
@@ -143,8 +143,8 @@ async function verifyOne(
 }
 
 /**
- * What tells a message from a replay of it: the components that every signature has to cover, the body and the time. The rest
- * differs between the signatures of one message, of which a sender may leave some out.
+ * A nonce from the components that every signature must cover, the body and the time. Other components differ between
+ * the signatures of one message, and a sender may leave out some of these.
  */
 function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
   const components = rule.components.flatMap((component): Component[] => {
@@ -156,7 +156,7 @@ function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
   return digest.update(`${created}\n`).update(request.delivery.body).digest('hex');
 }
 
-/** What makes a signature count for nothing, whoever made it. */
+/** The reason why a signature does not count, regardless of its key. */
 function problemOf(
   components: readonly Component[],
   items: readonly Item[],
@@ -178,7 +178,7 @@ function problemOf(
   return undefined;
 }
 
-/** What a component is part of: who signs the whole signs it too. */
+/** The components that contain another one: signing the whole signs the part too. */
 const WITHIN: Readonly<Record<string, readonly string[]>> = {
   '@path': ['@target-uri', '@request-target'],
   '@query': ['@target-uri', '@request-target'],
@@ -191,7 +191,7 @@ function isCovered(component: string, ids: ReadonlySet<string>): boolean {
   return ids.has(id) || (name === component && (WITHIN[name] ?? []).some((whole) => ids.has(`"${whole}"`)));
 }
 
-/** The name of a component that a trigger asks for, and the same with its parameters as it is signed. */
+/** The name of a component that a trigger asks for, and its signed form with parameters. */
 function named(component: string): Pick<Component, 'name' | 'id'> {
   const [name = '', ...parameters] = component.split(';');
   return { name, id: [`"${name}"`, ...parameters].join(';') };
@@ -224,7 +224,7 @@ function isSignedWith(
 
 const DIGESTS: Readonly<Record<string, string>> = { 'sha-256': 'sha256', 'sha-512': 'sha512' };
 
-/** Of several digests each that is known has to be the body's. */
+/** If there are several digests, every known one must be that of the body. */
 function digestProblem(fields: Fields, { delivery: { headers, body } }: StandardRequest): Refusal | undefined {
   const digests = dictionaryIn(fields, headerOf(headers, 'content-digest') ?? '');
   const known = [...(digests ?? [])].filter(([name]) => Object.hasOwn(DIGESTS, name));

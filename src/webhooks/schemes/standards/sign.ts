@@ -6,10 +6,10 @@ import { readVerifyingKeys, sharedSecretIn } from './verifying-keys.ts';
 
 interface StandardSigningRequest {
   readonly standard: StandardScheme;
-  /** As it would be configured on the trigger: a secret, for nobody else has another one. */
+  /** The key as configured on the trigger. It must be a secret: only the publisher has the private key of a pair. */
   readonly key: string;
   readonly body: Buffer;
-  /** Absolute, as the receiver knows itself. */
+  /** The receiver's own URL, absolute. */
   readonly url: string;
   readonly timestampMs: number;
   readonly deliveryId: string;
@@ -19,7 +19,7 @@ interface StandardSigningRequest {
 
 type SecretSigningRequest = Omit<StandardSigningRequest, 'key'> & { readonly secret: KeyObject };
 
-/** Whether what a trigger verifies with also signs. */
+/** Whether the key that verifies also signs. */
 export function isSharedSecret(standard: StandardScheme, text: string): boolean {
   return readVerifyingKeys(text, placeOf(standard)).every(({ kind }) => kind === 'secret');
 }
@@ -28,7 +28,7 @@ function placeOf({ name, rule }: StandardScheme) {
   return { field: 'key', scheme: name, encoding: rule.keyEncoding };
 }
 
-/** Headers of a delivery that the trigger's rule accepts. Throws where the key signs nothing. */
+/** Headers of a delivery that the trigger's rule accepts. Throws if the key cannot sign. */
 export async function signByStandard(request: StandardSigningRequest): Promise<Record<string, string>> {
   const { standard, key } = request;
   const secret = sharedSecretIn(key, placeOf(standard));

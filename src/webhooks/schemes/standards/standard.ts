@@ -6,38 +6,38 @@ import { type Coverage, gradeOfCoverage } from '../layout.ts';
 import type { Certainty, Conversation, Grade, PublisherValue, SampleDelivery } from '../spec.ts';
 import type { VerifyingKey } from './verifying-keys.ts';
 
-/** Standards whose deliveries say by which algorithm and key they are signed: what a list of parts cannot say. */
+/** Standards whose deliveries name the algorithm and key of their signature, which a list of parts cannot express. */
 export const STANDARDS = ['Jwt', 'HttpMessageSignatures'] as const;
 export type StandardName = (typeof STANDARDS)[number];
 
-/** What the trigger's fields make of a standard. Plain data: rules that are alike let in the same deliveries. */
+/** A standard with the choices of a trigger's fields. Plain data: equal rules let in the same deliveries. */
 export type StandardRule = JwtRule | MessageRule;
 
 interface CommonRule {
-  /** Where the publisher has its public keys; undefined where the trigger has the key. */
+  /** The URL of the publisher's public keys; undefined if the trigger has the key. */
   readonly keySetUrl: string | undefined;
-  /** What the text of a secret stands for. */
+  /** How the text of a secret encodes its bytes. */
   readonly keyEncoding: KeyEncoding | undefined;
   readonly requiresTimestamp: boolean;
 }
 
-/** What a publisher makes of tokens, and no field of a trigger says. */
+/** A publisher's use of tokens, as far as no field of a trigger determines it. */
 interface JwtForm {
-  /** A header holds the token; the body is the token; or the body is what the token in the header leaves out (RFC 7797). */
+  /** A header holds the token; the body is the token; or the body is the content of a header's token (RFC 7797). */
   readonly carrier: 'header' | 'body' | 'detached';
-  /** Without them it is a token for something else. */
+  /** A token without these claims is for something else. */
   readonly requiredClaims: readonly string[];
-  /** Where the time is at which it was made. */
+  /** Where the token holds the time at which it was made. */
   readonly time: { readonly in: 'claims' | 'header'; readonly name: string };
-  /** A claim with the hash of what was called: the URL, or method, path and query as Atlassian writes them. */
+  /** A claim with a hash of the called URL, or of method, path and query as Atlassian writes them. */
   readonly urlHash: { readonly claim: string; readonly of: 'url' | 'atlassian' } | undefined;
 }
 
 export interface JwtRule extends CommonRule, JwtForm {
   readonly standard: 'Jwt';
-  /** Empty where the body is the token. */
+  /** Empty if the body is the token. */
   readonly header: string;
-  /** In front of the token, in any case. */
+  /** The text in front of the token, matched in any case. */
   readonly prefix: string;
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
@@ -51,9 +51,9 @@ export interface StandardPublisher extends Conversation {
   readonly aliases?: readonly string[] | undefined;
   readonly standard: 'Jwt';
   readonly form: Partial<JwtForm>;
-  /** What each trigger would have to say, and none may say otherwise. */
+  /** Fields that have the same value for every trigger, and that no trigger may change. */
   readonly fixed: WebhookInputs;
-  /** Fields that each trigger has to set: without them a token for someone else would pass. */
+  /** Fields that each trigger must set: without them, a token for someone else would pass. */
   readonly asks: readonly (keyof WebhookInputs)[];
   readonly eventType: PublisherValue;
   readonly eventId: PublisherValue;
@@ -63,7 +63,7 @@ export interface StandardPublisher extends Conversation {
   readonly unconfirmed: string | undefined;
 }
 
-/** A scheme of a standard by its name, or that of a publisher. */
+/** A scheme by the name of its standard, or of a publisher. */
 export interface KnownStandard {
   readonly name: string;
   readonly standard: StandardName;
@@ -72,7 +72,7 @@ export interface KnownStandard {
 
 export interface MessageRule extends CommonRule {
   readonly standard: 'HttpMessageSignatures';
-  /** Identifiers that a signature has to cover, such as `@method` or `content-digest`. */
+  /** Identifiers that a signature must cover, such as `@method` or `content-digest`. */
   readonly components: readonly string[];
   readonly keyId: string | undefined;
 }
@@ -81,22 +81,22 @@ export function knownPublisher(publisher: StandardPublisher) {
   return { kind: 'standard', name: publisher.name, standard: publisher.standard, publisher } as const;
 }
 
-/** A scheme that a standard defines, with the fields of its trigger. */
+/** A scheme that a standard defines, completed with the fields of its trigger. */
 export interface StandardScheme extends Conversation {
   readonly name: string;
   readonly publisher: StandardPublisher | undefined;
   readonly rule: StandardRule;
   /** Headers that carry the signature. */
   readonly headers: readonly string[];
-  /** Whether its header alone lets in whoever has captured it, with any body. */
+  /** Whether anyone who has captured its header gets in with any body. */
   readonly isBearer: boolean;
-  /** Whether the URL of the delivery may be part of what is signed. */
+  /** Whether the URL of the delivery may be signed. */
   readonly readsUrl: boolean;
   readonly coverage: Coverage;
   readonly grade: Grade;
 }
 
-/** The keys of a trigger, or those of a publisher's set; several where the one that is meant is not told. */
+/** The keys of a trigger, or of a publisher's set; several if it is not known which one is meant. */
 export interface StandardKeys {
   readonly current: readonly VerifyingKey[];
   readonly previous: readonly VerifyingKey[];
@@ -104,15 +104,15 @@ export interface StandardKeys {
 
 export interface StandardRequest {
   readonly delivery: Delivery;
-  /** Absolute, as the publisher called it. */
+  /** The absolute URL that the publisher called. */
   readonly publicUrl: string;
-  /** By how much a time limit that the publisher set may be passed. */
+  /** By how many seconds a delivery may exceed a time limit of the publisher. */
   readonly leewaySeconds: number;
-  /** Those of a set may have been asked for by the id that the signer names; the trigger's own are always the same. */
+  /** Keys of a set may be fetched for the id that the signer names; the trigger's own keys are always the same. */
   readonly keysFor: (id: string | undefined) => Promise<StandardKeys>;
 }
 
-/** Throws where the trigger lacks what its publisher's scheme asks for. */
+/** Throws if the trigger lacks a field that its publisher's scheme asks for. */
 export function standardScheme(known: KnownStandard, inputs: WebhookInputs): StandardScheme {
   const missing = known.publisher?.asks.find((field) => inputs[field] === undefined);
   if (missing === undefined) return describedStandard(known, inputs);
@@ -122,7 +122,7 @@ export function standardScheme(known: KnownStandard, inputs: WebhookInputs): Sta
   );
 }
 
-/** The same as far as it can be said before there is a trigger. */
+/** Describes a scheme as far as possible without a trigger. */
 export function describedStandard({ name, standard, publisher }: KnownStandard, inputs: WebhookInputs): StandardScheme {
   if (publisher === undefined) return { ...(standard === 'Jwt' ? jwtScheme(inputs) : messageScheme(inputs)), name };
   const { handshakes, fixed, asks } = publisher;
@@ -144,7 +144,7 @@ function jwtScheme(inputs: WebhookInputs, form: Partial<JwtForm> = {}): Standard
     bodyHashClaim,
   };
   const body = bodyHashClaim !== undefined || carrier !== 'header';
-  // A time in the token tells of the delivery only where the token does.
+  // A time in the token says something about the delivery only if the token covers the body.
   const coverage = { body, timestamp: body && rule.requiresTimestamp, id: false, url: urlHash !== undefined };
   return {
     name: 'Jwt',
@@ -192,7 +192,7 @@ function commonRule(inputs: WebhookInputs): CommonRule {
   return { keySetUrl, keyEncoding, requiresTimestamp: webhookRequireTimestamp === true };
 }
 
-/** A header that the trigger names holds the token alone, unless the trigger says what is in front of it. */
+/** A header that the trigger names holds only the token, unless the trigger sets a prefix. */
 export function bearerPlace({ webhookSignatureHeader: header, webhookHeaderValuePrefix }: WebhookInputs): {
   readonly header: string;
   readonly prefix: string;

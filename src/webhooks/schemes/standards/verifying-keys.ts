@@ -13,13 +13,13 @@ import { GateConfigurationError } from '../../gate.ts';
 import { orUndefined, refuseWeakKey, secretBytes } from '../scheme-keys.ts';
 import { decodeExactly, isObject, parseJson } from '../values.ts';
 
-/** A key of a scheme whose deliveries say by which algorithm they are signed: its kind decides which of them may. */
+/** A key of a scheme whose deliveries name their algorithm; the kind of key decides which algorithms may verify. */
 export interface VerifyingKey {
   readonly kind: 'secret' | 'rsa' | 'rsaPss' | 'p256' | 'p384' | 'p521' | 'ed25519';
   readonly key: KeyObject;
-  /** Of a JSON Web Key that has one: what the signer names it by. */
+  /** The id of a JSON Web Key, if it has one, by which the signer names it. */
   readonly id?: string | undefined;
-  /** The only algorithm that it is for, where a JSON Web Key says so. */
+  /** The only algorithm of the key, if it is a JSON Web Key that says so. */
   readonly algorithm?: string | undefined;
 }
 
@@ -27,13 +27,13 @@ export interface VerifyingKey {
 interface KeyPlace {
   readonly field: string;
   readonly scheme: string;
-  /** Of a secret; a public key tells its form itself. */
+  /** The encoding of a secret; public keys show theirs by themselves. */
   readonly encoding?: KeyEncoding | undefined;
 }
 
 /**
- * The keys that a text holds: a secret, or the public keys of a PEM, of an SPKI or of JSON Web Keys. What is a public key in any
- * usual form is never taken for a secret, with which everyone who knows it could sign.
+ * The keys in a text: a secret, or public keys as PEM, SPKI or JSON Web Keys. A public key in any usual form is never
+ * taken for a secret, because then everyone who knows it could sign.
  */
 export function readVerifyingKeys(given: string, place: KeyPlace): readonly VerifyingKey[] {
   const text = unwrapped(given);
@@ -49,7 +49,7 @@ export function readVerifyingKeys(given: string, place: KeyPlace): readonly Veri
   return [{ kind: 'secret', key: createSecretKey(secretBytes({ name, keyEncoding }, given, field)) }];
 }
 
-/** Whether a text is a public key in any usual form: as a secret, everyone who knows it could sign. */
+/** Whether a text is a public key in any usual form. Used as a secret, it would let everyone who knows it sign. */
 export function isPublicKey(given: string): boolean {
   const text = unwrapped(given);
   if (SSH.test(text) || text.startsWith(WEBHOOK_PUBLIC_KEY) || isPoint(text)) return true;
@@ -62,7 +62,7 @@ export function isPublicKey(given: string): boolean {
   return derIn(text)?.type === 'public';
 }
 
-/** Why a text cannot be a secret: anyone may know it. Undefined for what may be one. */
+/** Why a text cannot be a secret, because anyone may know it; undefined if it may be a secret. */
 function whyNoSecret(text: string): string | undefined {
   if (SSH.test(text)) return 'is an SSH public key; write it as PEM (BEGIN PUBLIC KEY)';
   if (PEM_LINE.test(text)) return 'looks like PEM, but does not begin as PEM does';
@@ -75,11 +75,11 @@ function whyNoSecret(text: string): string | undefined {
 }
 
 const WEBHOOK_PUBLIC_KEY = 'whpk_';
-/** In capitals as it is, else behind a hyphen or a dash: words of a secret may be the same. */
+/** Upper case anywhere; lower case only after a hyphen or a dash, because a secret may contain the same words. */
 const PEM_LINE = /(?:BEGIN|END) [A-Z0-9 ]*(?:KEY|CERTIFICATE)|[-–—] ?(?:begin|end) [a-z0-9 ]*(?:key|certificate)/;
 const URL_FORM = /^<?https?(?::|%3A)|^\/\/[\w-]+\.[\w.-]+\//i;
 
-/** Curves of points by the bytes of both coordinates. */
+/** Curves by the length of both coordinates of a point, in bytes. */
 const CURVES: Readonly<Record<number, readonly string[]>> = {
   64: ['prime256v1', 'secp256k1'],
   96: ['secp384r1'],
@@ -87,8 +87,8 @@ const CURVES: Readonly<Record<number, readonly string[]>> = {
 };
 
 /**
- * Whether a text is a public key of ECDSA without its frame: both coordinates, with the byte before them or without. That
- * random bytes are a point does not happen; one coordinate alone is any secret.
+ * Whether a text is a bare ECDSA public key: both coordinates, with or without the byte before them. Random bytes are
+ * never a point in practice; a single coordinate cannot be distinguished from a secret.
  */
 function isPoint(text: string): boolean {
   return (['hex', 'base64', 'base64url'] as const).some((encoding) => {
@@ -107,7 +107,7 @@ function jsonIn(text: string): JsonObject | undefined {
 
 const SSH = /^(?:(?:sk-)?ssh-|(?:sk-)?ecdsa-sha2-|AAAA[BC]3NzaC1|AAAAE2VjZHNhLXNoYTIt|---- BEGIN SSH2)/;
 
-/** Layers that a text of variables may have: quotation marks, a list of one, line breaks as two characters, base64 or hex. */
+/** Removes layers that variables may add: quotation marks, a list of one, two-character line breaks, base64 or hex. */
 function unwrapped(text: string, layers = 4): string {
   const trimmed = text.trim().replace(/^\uFEFF/, '');
   if (layers === 0) return trimmed;
@@ -119,31 +119,31 @@ function unwrapped(text: string, layers = 4): string {
   const bare = bareHex(trimmed.replace(/\s/g, ''));
   for (const encoding of ['hex', 'base64', 'base64url'] as const) {
     const inner = decodeExactly(bare, encoding)?.toString('latin1');
-    // Text within text: what DER is stays as it is.
+    // Only text inside text is unwrapped; DER stays as it is.
     if (inner !== undefined && /^[\x20-\x7e\s]{32,}$/.test(inner)) return unwrapped(inner, layers - 1);
   }
   return bare === '' || (derIn(bare) === undefined && !isPoint(bare)) ? trimmed : bare;
 }
 
-/** Hex as programs print it: behind `0x`, or with colons between bytes. */
+/** Bare hex from the forms that programs print: after `0x`, or with colons between bytes. */
 function bareHex(text: string): string {
   if (/^0x[0-9a-f]+$/i.test(text)) return text.slice(2);
   return /^[0-9a-f]{2}(?::[0-9a-f]{2})+$/i.test(text) ? text.replaceAll(':', '') : text;
 }
 
-/** The secret that a text is; undefined for a public key. */
+/** The secret in a text; undefined for a public key. */
 export function sharedSecretIn(text: string, place: KeyPlace): KeyObject | undefined {
   return readVerifyingKeys(text, place).find(({ kind }) => kind === 'secret')?.key;
 }
 
-/** Keys of a set that is fetched: those that cannot verify signatures, or that anyone could sign for, are left out. */
+/** Keys of a fetched set, without keys that cannot verify signatures or for which anyone could sign. */
 export function keysOfSet(set: Json | undefined): readonly VerifyingKey[] {
   if (!isObject(set) || !Array.isArray(set.keys)) return [];
   return set.keys.slice(0, MAX_KEYS).flatMap((jwk) => {
     try {
       return isObject(jwk) && isForSignatures(jwk) ? [readJsonWebKey(jwk, FETCHED)] : [];
     } catch {
-      // A set may have keys of kinds that nobody here verifies with.
+      // A set may have keys of kinds that Sluice does not use.
       return [];
     }
   });
@@ -151,7 +151,7 @@ export function keysOfSet(set: Json | undefined): readonly VerifyingKey[] {
 
 const FETCHED: KeyPlace = { field: 'key set', scheme: 'a key set' };
 
-/** Publishers have two or three. */
+/** Publishers have two or three keys. */
 const MAX_KEYS = 100;
 
 function readJsonWebKeys(json: JsonObject, place: KeyPlace): readonly VerifyingKey[] {
@@ -166,7 +166,7 @@ function isForSignatures({ use, key_ops: operations }: JsonObject): boolean {
   return isOfUse && (operations === undefined || (Array.isArray(operations) && operations.includes('verify')));
 }
 
-/** Never a symmetric one: a set is public. */
+/** Never reads a symmetric key, because a set is public. */
 function readJsonWebKey(jwk: JsonObject, place: KeyPlace): VerifyingKey {
   const { field, scheme } = place;
   if (typeof jwk.kty !== 'string') {
@@ -199,7 +199,7 @@ function readPem(pem: string, place: KeyPlace): VerifyingKey {
 
 const privateKey = (scheme: string) => `is a private key; ${scheme} verifies with the publisher's public key`;
 
-/** PEM, or the base64 of it, as variables hold it that must have one line. */
+/** PEM, or its base64, as in variables that must be a single line. */
 function pemIn(text: string): string | undefined {
   if (text.includes('-----BEGIN')) return text;
   const decoded = Buffer.from(text, 'base64').toString('latin1');
@@ -210,9 +210,10 @@ function derIn(text: string): KeyObject | undefined {
   const bare = text.replace(/\s/g, '');
   for (const encoding of ['base64', 'base64url', 'hex'] as const) {
     const key = decodeExactly(bare, encoding);
-    // All begin as a sequence, or are PEM behind other text. To refuse a secret takes OpenSSL longer than all else of its gate.
+    // Keys begin as a sequence, or are PEM after other text. OpenSSL needs longer to refuse a secret than the whole
+    // gate.
     if (key === undefined || !(key[0] === 0x30 || key.includes('-----BEGIN'))) continue;
-    // A private key first, for its public half would be read too: it is refused below.
+    // A private key first, to refuse it below: its public half could be read too.
     const read =
       orUndefined(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' })) ??
       orUndefined(() => createPublicKey({ key, format: 'der', type: 'spki' })) ??
@@ -237,7 +238,7 @@ function classify(key: KeyObject): Classified {
   return { kind: kinds[type ?? ''], key };
 }
 
-/** A key of another kind verifies nothing, and a weak one anything. */
+/** A key of another kind would verify nothing, and a weak key would verify anything. */
 function checked({ kind, key, ...rest }: Classified, { field, scheme }: KeyPlace): VerifyingKey {
   if (key.type === 'private') throw new GateConfigurationError(field, privateKey(scheme));
   if (kind === undefined) {
