@@ -23,7 +23,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   },
   {
     name: 'Affirm',
-    // Its pages name the header with and without X-.
+    // Affirm's pages name the header both with and without X-.
     header: 'X-Affirm-Signature',
     otherHeaders: [{ signature: 'Affirm-Signature' }],
     form: 't={timestamp},v0={signature},...',
@@ -47,7 +47,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   },
   {
     name: 'AfterShip',
-    // Returns and Warranty have a header and a secret of their own. Accounts from before October 2022 may send an older form.
+    // Returns and Warranty have another header and secret. Accounts from before October 2022 may send an older form.
     header: 'aftership-hmac-sha256',
     otherHeaders: [{ signature: 'as-signature-hmac-sha256' }],
     encoding: 'base64',
@@ -70,7 +70,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   },
   {
     name: 'Airtable',
-    // A ping without data. Its time is that of the change, so a retry may be old.
+    // A ping without data. Its time is the time of the change, so a retry may be old.
     header: 'X-Airtable-Content-MAC',
     form: 'hmac-sha256={signature}',
     keyEncoding: 'base64',
@@ -100,7 +100,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
     signs: '{timestamp}{body}',
     timestamp: 'x-timestamp',
     unit: 'milliseconds',
-    // With any other number of digits one could be the timestamp's or the body's.
+    // With another number of digits, one could belong to the timestamp or to the body.
     timestampLength: 13,
     eventType: '{field:name}',
     eventId: '{field:id}',
@@ -193,7 +193,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   },
   {
     name: 'BigCommerce',
-    // Standard Webhooks, but the text of the client secret is the key.
+    // Standard Webhooks, but with the text of the client secret as the key.
     header: 'webhook-signature',
     form: 'v1,{signature} ...',
     signs: '{id}.{timestamp}.{body}',
@@ -234,8 +234,9 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   },
   {
     name: 'Braintree',
-    // The public key in front of the bar chooses the key pair; the base64 of an XML document is signed as it is. SHA-1 is the only
-    // algorithm. The challenge of its old API is not answered: it signs what the sender chooses.
+    // The public key before the bar selects the key pair; the base64 of an XML document is signed as it is. SHA-1 is
+    // the only algorithm. The challenge of its old API is not answered: that would sign a text which the sender
+    // chooses.
     header: '{field:bt_signature}',
     form: '{*}|{signature}&...',
     signs: '{field:bt_payload}',
@@ -263,7 +264,7 @@ export const ROWS_A_TO_B: readonly PublisherRow[] = [
   {
     name: 'Brevo',
     aliases: ['Sendinblue'],
-    // Nothing is signed. The id in the body is the webhook's.
+    // Nothing is signed. The id in the body is that of the webhook.
     header: 'Authorization',
     form: 'Bearer {signature}',
     signs: '',

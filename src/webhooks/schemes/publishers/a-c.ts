@@ -3,14 +3,14 @@ import type { PublisherRow } from './row.ts';
 
 const ADYEN_ITEM = ['notificationItems', '0', 'NotificationRequestItem'] as const;
 
-/** A member of Adyen's one notification; a second one would be signed by nothing. */
+/** A member of Adyen's single notification; nothing would sign a second notification. */
 const ofAdyen = (path: string, options?: Parameters<typeof part.field>[1]) =>
   part.field([...ADYEN_ITEM, ...path.split('.')], options);
 
 export const ROWS_A_TO_C: readonly PublisherRow[] = [
   {
     name: 'Adyen',
-    // Standard webhooks of payments sign some of their members: nothing of the date, the reason or whether it is a test.
+    // Standard payment webhooks sign some of their members, but not the date, the reason or whether it is a test.
     header: [{ path: [...ADYEN_ITEM, 'additionalData', 'hmacSignature'] }],
     signs: [
       // The other form signs bytes that begin with a brace.
@@ -42,7 +42,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
       eventId: { none: 'only what the event is about has one, in data.id' },
     },
     eventType: '{field:notificationItems.0.NotificationRequestItem.eventCode}',
-    // With the type it tells a notification from others.
+    // Together with the type, it identifies a notification.
     eventId: '{field:notificationItems.0.NotificationRequestItem.pspReference}',
     // Anything else makes Adyen repeat the notification.
     acceptedResponse: { contentType: 'text/plain', body: '[accepted]' },
@@ -68,12 +68,12 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
   },
   {
     name: 'Asana',
-    // Each webhook has its own key, sent only in its handshake. Every eight hours a delivery without events arrives.
+    // Each webhook has its own key, sent only in its handshake. A delivery without events arrives every eight hours.
     header: 'X-Hook-Signature',
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'neither a delivery nor its events have one' },
     handshakes: [
-      // Sent once, unsigned and empty, while a webhook is made: it brings the key that events are signed with.
+      // Sent once, unsigned and empty, while a webhook is made. It hands over the key that signs events.
       {
         name: 'X-Hook-Secret',
         method: 'POST',
@@ -98,7 +98,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     name: 'Atlassian',
     title: 'Jira Cloud',
     aliases: ['Jira'],
-    // Admin webhooks. The prefix names the method, which may become a stronger one; a weaker one is never taken.
+    // Admin webhooks. The prefix names the method. It may become a stronger one; a weaker one is never accepted.
     header: 'X-Hub-Signature',
     form: 'sha256={signature}',
     others: {
@@ -140,7 +140,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
     id: 'X-Request-UUID',
     eventType: '{header:X-Event-Key}',
     eventId: '{header:X-Request-UUID}',
-    // The button "Test connection" of Bitbucket Data Center, which signs alike; the test itself is not signed.
+    // The button "Test connection" of Bitbucket Data Center, which signs in the same way; the test itself is unsigned.
     handshakes: [
       {
         name: 'test',
@@ -171,7 +171,7 @@ export const ROWS_A_TO_C: readonly PublisherRow[] = [
   },
   {
     name: 'Box',
-    // Both keys sign, so that one of them can be replaced at a time. The body comes first, the timestamp behind it.
+    // Both keys sign, so that they can be replaced one at a time. The body comes first, then the timestamp.
     header: ['Box-Signature-Primary', 'Box-Signature-Secondary'],
     signs: [{ ...part.body, hasEscapedForm: true }, part.timestamp],
     encoding: 'base64',

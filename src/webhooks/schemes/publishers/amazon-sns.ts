@@ -3,14 +3,14 @@ import { part } from '../spec.ts';
 import { jsonObject } from '../values.ts';
 import type { PublisherRow } from './row.ts';
 
-// Not any label: s3-eu-west-1 would be one, and everyone may have a bucket that is called sns.
+// Not just any label: s3-eu-west-1 would match too, and anyone can have a bucket with the name sns.
 const HOST = /sns\.[a-z]{2}(?:-[a-z]+){1,3}-\d{1,2}\.amazonaws\.com(?:\.cn)?/;
 
-/** A line for the name and one for the value. */
+/** One line for the name and one for the value. */
 const line = (name: string, options?: Parameters<typeof part.field>[1]) =>
   part.field([name], { isLine: true, ...options });
 
-/** Sent, signed, when a subscription is made: its URL has to be called. Verified, its topic is the one that the trigger names. */
+/** Sent signed when a subscription is made; its URL must be called. Once verified, its topic is the trigger's topic. */
 const subscriptionConfirmation: Handshake = {
   name: 'SubscriptionConfirmation',
   method: 'POST',
@@ -30,8 +30,8 @@ const subscriptionConfirmation: Handshake = {
 };
 
 /**
- * Messages over HTTPS. The certificates are those of all of AWS, and everyone has topics there: the key of the trigger is the ARN
- * of the one topic that counts. MessageAttributes are not signed.
+ * Messages over HTTPS. All of AWS uses the same certificates, and anyone can have topics there, so the trigger's key is
+ * the ARN of the only topic that counts. MessageAttributes are not signed.
  */
 export const AMAZON_SNS: PublisherRow = {
   name: 'AmazonSns',
@@ -39,7 +39,7 @@ export const AMAZON_SNS: PublisherRow = {
   header: '{field:Signature}',
   algorithm: 'rsaSha256',
   encoding: 'base64',
-  // A notification has no Token and no SubscribeURL, a confirmation no Subject. Every member behind Message is one line.
+  // A notification has no Token and no SubscribeURL, a confirmation no Subject. Every member after Message is one line.
   signs: [
     line('Message', { isFree: true }),
     line('MessageId'),

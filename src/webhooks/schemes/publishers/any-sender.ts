@@ -1,11 +1,11 @@
 import type { HandshakeForm } from './handshake-form.ts';
 
 /**
- * Tests by publishers that sign by no scheme of their own: answered for triggers that name none, or one that is any sender's. They need no
- * signature, repeat one word, and start no run.
+ * Endpoint tests of publishers without their own signature scheme. Answered for triggers without a scheme, or with a
+ * scheme that any sender can use. They need no signature, repeat one word, and start no run.
  */
 export const ANY_SENDER_FORMS: readonly HandshakeForm[] = [
-  // Azure Event Grid, in its own schema; in that of CloudEvents it asks by OPTIONS:
+  // Azure Event Grid in its own schema; in the CloudEvents schema it asks by OPTIONS:
   // https://learn.microsoft.com/azure/event-grid/end-point-validation-event-grid-events-schema, read 2026-11.
   {
     name: 'SubscriptionValidationEvent',
@@ -17,8 +17,8 @@ export const ANY_SENDER_FORMS: readonly HandshakeForm[] = [
 ];
 
 /**
- * The question of a publisher of CloudEvents whether it may deliver, such as Azure's. Who asks learns that there is a webhook, as
- * everyone does by a delivery that is refused; gates judge what is then sent.
+ * The request by which a CloudEvents publisher, such as Azure, asks whether it may deliver. The answer reveals that
+ * there is a webhook, as the refusal of any delivery does; gates judge the deliveries that follow.
  * https://github.com/cloudevents/spec/blob/main/cloudevents/http-webhook.md, section 4, read 2026-11.
  */
 export const PERMISSION_FORMS: readonly HandshakeForm[] = [

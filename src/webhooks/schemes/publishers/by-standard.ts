@@ -4,7 +4,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   {
     name: 'ConstantContact',
     title: 'Constant Contact',
-    // For partners. The token in the header leaves its content out, which is the body as it is: RFC 7797. The time is in its header.
+    // For partners. The header has a token whose content is the raw body: RFC 7797. The time is in the token's header.
     standard: 'Jwt',
     form: { carrier: 'detached', time: { in: 'header', name: 'ts' } },
     fixed: {
@@ -30,7 +30,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   {
     name: 'JiraConnect',
     title: 'Jira Connect apps',
-    // The claim qsh binds the token to method and path: tokens that a browser gets are signed with the same secret and have another.
+    // The claim qsh binds the token to method and path. Browsers get tokens with the same secret but another qsh.
     standard: 'Jwt',
     form: { requiredClaims: ['exp', 'iat', 'qsh'], urlHash: { claim: 'qsh', of: 'atlassian' } },
     fixed: {
@@ -63,7 +63,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   },
   {
     name: 'Kinde',
-    // The whole body is the token. Its keys sign the tokens of users too, which have other claims.
+    // The whole body is the token. The same keys also sign user tokens, which have other claims.
     standard: 'Jwt',
     form: { carrier: 'body', requiredClaims: ['event_id', 'type', 'data'] },
     fixed: {},
@@ -118,7 +118,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   {
     name: 'Monday',
     title: 'monday.com',
-    // The token says for which URL it is and when it ends, and nothing of the body.
+    // The token contains its URL and expiry, and nothing about the body.
     standard: 'Jwt',
     form: { requiredClaims: ['aud', 'exp', 'iat'] },
     fixed: {
@@ -130,7 +130,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
     eventType: '{field:event.type}',
     eventId: '{field:event.triggerUuid}',
     handshakes: [
-      // Sent when the webhook is made; whether with a token is not documented.
+      // Sent when the webhook is made. It is not documented whether with a token.
       {
         name: 'challenge',
         method: 'POST',
@@ -155,7 +155,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   },
   {
     name: 'FusionAuth',
-    // Signed by a key of the Key Master: a secret, or a pair whose public half verifies.
+    // Signed with a key of the Key Master: a secret, or a key pair whose public half verifies.
     standard: 'Jwt',
     form: { requiredClaims: ['request_body_sha256'] },
     fixed: {
@@ -185,7 +185,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   },
   {
     name: 'Netlify',
-    // The token has no time, and is made with HS256.
+    // The token has no time, and uses HS256.
     standard: 'Jwt',
     form: {},
     fixed: {
@@ -214,7 +214,7 @@ export const STANDARD_ROWS: readonly StandardRow[] = [
   },
   {
     name: 'Plaid',
-    // ES256, by a key of Plaid's for all its customers.
+    // ES256, with one key of Plaid for all its customers.
     standard: 'Jwt',
     form: {},
     fixed: {

@@ -4,7 +4,7 @@ import { NO_PAGE_ON_RETRIES, type PublisherRow } from './row.ts';
 export const ROWS_C_TO_S: readonly PublisherRow[] = [
   {
     name: 'Chargebee',
-    // Nothing is signed: user and password are all that there is.
+    // Nothing is signed: there are only user and password.
     header: 'Authorization',
     form: 'Basic {signature}',
     signs: '',
@@ -34,7 +34,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'Contentful',
-    // A header lists the headers that are signed, itself and the time among them; what is not in the list is not to be believed.
+    // A header lists the signed headers, including itself and the time. Other headers must not be trusted.
     header: 'X-Contentful-Signature',
     signs: [
       part.method,
@@ -71,8 +71,8 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'Keygen',
-    // HTTP signatures as they were before RFC 9421. Which headers are signed, and how, is not taken from the header; the digest is made
-    // anew from the body.
+    // HTTP signatures from before RFC 9421. The delivery does not decide which headers are signed, or how; the digest
+    // is computed from the body.
     header: 'Keygen-Signature',
     signs: '(request-target): post {target}\nhost: {host}\ndate: {timestamp}\ndigest: sha-256={sha256:body:base64}',
     algorithm: 'ed25519',
@@ -114,9 +114,9 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
   {
     name: 'MicrosoftGraph',
     title: 'Microsoft Graph',
-    // Change and lifecycle notifications. Nothing is signed: each item of the list brings the text that its subscription was made
-    // with, and one list may hold those of several subscriptions, so every item has to bring it. The content of rich notifications is
-    // encrypted, and their validationTokens are not read.
+    // Change and lifecycle notifications. Nothing is signed: each item of the list contains the text of its
+    // subscription. A list may hold items of several subscriptions, so every item must contain it. The content of rich
+    // notifications is encrypted, and their validationTokens are not read.
     header: '{field:value.*.clientState}',
     signs: '',
     algorithm: 'token',
@@ -124,7 +124,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
     eventType: { none: 'a delivery is a list of notifications, each with its own' },
     eventId: { none: 'a delivery is a list of notifications, and few of them have an id' },
     handshakes: [
-      // Sent unsigned when a subscription is made; whoever else sends it gets his own text back, and nothing starts.
+      // Sent unsigned when a subscription is made. Any other sender just gets the sent text back, and nothing starts.
       {
         name: 'validationToken',
         method: 'POST',
@@ -172,7 +172,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'SparkPost',
-    // The batch id is the same in each attempt, and not signed.
+    // The batch id is the same in each attempt, but is not signed.
     header: 'Authorization',
     form: 'Basic {signature}',
     signs: '',
@@ -222,7 +222,7 @@ export const ROWS_C_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'Postmark',
-    // Nothing is signed: HTTP Basic, as the webhook is given it.
+    // Nothing is signed: HTTP Basic, as it was entered for the webhook.
     header: 'Authorization',
     form: 'Basic {signature}',
     signs: '',

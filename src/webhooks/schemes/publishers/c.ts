@@ -28,7 +28,7 @@ export const ROWS_C: readonly PublisherRow[] = [
     name: 'Chargify',
     title: 'Maxio Advanced Billing (Chargify)',
     aliases: ['Maxio'],
-    // The bodies are forms. An older header beside it is MD5 and not read.
+    // The bodies are forms. An older header with MD5 is sent too, and not read.
     header: 'X-Chargify-Webhook-Signature-Hmac-Sha-256',
     eventType: '{field:event}',
     eventId: '{field:id}',
@@ -93,7 +93,7 @@ export const ROWS_C: readonly PublisherRow[] = [
   },
   {
     name: 'CircleCI',
-    // A list of versions, of which v1 is the only one so far.
+    // A list of versions; so far v1 is the only one.
     header: 'circleci-signature',
     form: 'v1={signature},...',
     keyIsChosen: true,
@@ -135,8 +135,8 @@ export const ROWS_C: readonly PublisherRow[] = [
   },
   {
     name: 'ConfigCat',
-    // A signature by each of the keys. Nothing separates the parts, so id and time must have their lengths. Each request has an
-    // id of its own. The key looks like base64 and is used as text.
+    // One signature by each of the keys. Nothing separates the parts, so id and time need fixed lengths. Each request
+    // has its own id. The key looks like base64 and is used as text.
     header: 'X-ConfigCat-Webhook-Signature-V1',
     form: '{signature},...',
     signs: [{ ...part.header('x-configcat-webhook-id'), length: 32 }, part.timestamp, part.body],
@@ -163,7 +163,7 @@ export const ROWS_C: readonly PublisherRow[] = [
   },
   {
     name: 'Cronofy',
-    // Several are sent while the client secret is rotated.
+    // Several signatures are sent while the client secret is rotated.
     header: 'Cronofy-HMAC-SHA256',
     form: '{signature},...',
     encoding: 'base64',
@@ -184,7 +184,7 @@ export const ROWS_C: readonly PublisherRow[] = [
   {
     name: 'CustomerIo',
     title: 'Customer.io',
-    // Like Slack's, but nothing is in front of the signature.
+    // Like Slack's, but without a prefix of the signature.
     header: 'X-CIO-Signature',
     signs: 'v0:{timestamp}:{body}',
     timestamp: 'X-CIO-Timestamp',

@@ -4,7 +4,7 @@ import { NO_PAGE_ON_RETRIES, type PublisherRow } from './row.ts';
 export const ROWS_D_TO_G: readonly PublisherRow[] = [
   {
     name: 'Datadog',
-    // Nothing is signed. Datadog sends the headers that one gives it; the name of this one is ours.
+    // Nothing is signed. Datadog sends the headers that you configure there; we chose the name of this one.
     header: 'X-Webhook-Token',
     signs: '',
     algorithm: 'token',
@@ -29,7 +29,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Deel',
-    // The word POST is in front of the body.
+    // The signed text begins with the word POST.
     header: 'x-deel-signature',
     signs: 'POST{body}',
     eventType: '{field:data.meta.event_type}',
@@ -73,7 +73,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Dub',
-    // All of the key signs, whsec_ too.
+    // The whole key signs, including whsec_.
     header: 'Dub-Signature',
     eventType: '{field:event}',
     eventId: '{field:id}',
@@ -96,7 +96,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Dwolla',
-    // The time in the body is the event's.
+    // The time in the body is the time of the event.
     header: 'X-Request-Signature-SHA-256',
     keyIsChosen: true,
     eventType: '{field:topic}',
@@ -118,7 +118,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Finch',
-    // Standard Webhooks under names of its own. The key has no whsec_ in front.
+    // Standard Webhooks with other header names. The key has no prefix whsec_.
     header: 'Finch-Signature',
     form: 'v1,{signature} ...',
     signs: '{id}.{timestamp}.{body}',
@@ -145,7 +145,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Forgejo',
-    // It sends the headers of Gitea and GitHub too. Each delivery has an id of its own, when it is sent again as well.
+    // Forgejo sends the headers of Gitea and GitHub too. Each delivery has its own id, even if it is sent again.
     header: 'X-Forgejo-Signature',
     keyIsChosen: true,
     eventType: '{header:X-Forgejo-Event}',
@@ -167,7 +167,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Framer',
-    // Forms. The id of the submission, a UUID, is behind the body, without a separator.
+    // Forms. The id of the submission, a UUID, follows the body without a separator.
     header: 'Framer-Signature',
     form: 'sha256={signature}',
     signs: [part.body, { ...part.header('framer-webhook-submission-id'), length: 36 }],
@@ -189,7 +189,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Front',
-    // Webhooks of an application; those of rules are FrontRule.
+    // Webhooks of an application. Webhooks of rules are FrontRule.
     header: 'X-Front-Signature',
     signs: '{timestamp}:{body}',
     encoding: 'base64',
@@ -198,7 +198,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
     eventType: '{field:type}',
     eventId: '{field:payload.id}',
     handshakes: [
-      // Sent, signed, each time the settings of the webhook are saved.
+      // Sent signed each time the settings of the webhook are saved.
       {
         name: 'x-front-challenge',
         method: 'POST',
@@ -224,7 +224,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   {
     name: 'FrontRule',
     title: 'Front, rules',
-    // The same header as Front's apps have, another form and another key.
+    // The same header as for Front's apps, with another form and another key.
     header: 'X-Front-Signature',
     algorithm: 'sha1',
     encoding: 'base64',
@@ -244,7 +244,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Ghost',
-    // The body comes first; with any other number of digits one could be the timestamp's or the body's.
+    // The body comes first. With another number of digits, one could belong to the timestamp or to the body.
     header: 'X-Ghost-Signature',
     form: 'sha256={signature}, t={timestamp}',
     signs: '{body}{timestamp}',
@@ -272,7 +272,7 @@ export const ROWS_D_TO_G: readonly PublisherRow[] = [
   },
   {
     name: 'Gitea',
-    // It sends GitHub's headers too. A delivery that is sent again has another id.
+    // Gitea sends GitHub's headers too. A delivery that is sent again has another id.
     header: 'X-Gitea-Signature',
     keyIsChosen: true,
     eventType: '{header:X-Gitea-Event}',

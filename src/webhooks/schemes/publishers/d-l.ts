@@ -11,13 +11,13 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     algorithm: 'ed25519',
     keyEncoding: 'hex',
     timestamp: 'X-Signature-Timestamp',
-    // With any other number of digits one could be the timestamp's or the body's.
+    // With another number of digits, one could belong to the timestamp or to the body.
     timestampLength: 10,
     eventType: '{field:type}',
     eventId: '{field:id}',
     handshakes: [
-      // Sent when a URL is saved and now and then after, signed, and with wrong signatures too. An event of the other kind of
-      // webhook has type 1 too, and what happened in it.
+      // Sent signed, and with wrong signatures too, when a URL is saved and now and then afterwards. Events of the
+      // other kind of webhook also have type 1, but contain an event.
       {
         name: 'PING',
         method: 'POST',
@@ -33,7 +33,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
         answer: { status: 204 },
       },
     ],
-    // Shows that an answer follows within 15 minutes; anything else is shown as a failure.
+    // Announces an answer within 15 minutes; Discord shows anything else as a failure.
     acceptedResponse: { contentType: 'application/json', body: '{"type":5}' },
     sample:
       '{"id":"846462639134605312","application_id":"845027738276462632","type":2,"data":{"id":"846462639134605313","name":"deploy","type":1}}',
@@ -59,7 +59,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
   {
     name: 'DocuSign',
     title: 'DocuSign Connect',
-    // A header for each key of the account, up to a hundred; so many are read as a rotation may need.
+    // One header for each key of the account, up to a hundred; we read as many as a rotation may need.
     header: Array.from({ length: 10 }, (_, at) => `X-DocuSign-Signature-${at + 1}`),
     encoding: 'base64',
     eventType: '{field:event}',
@@ -198,7 +198,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'GitLab',
-    // A secret token, which is sent as it is, signs nothing; a signing token makes it Standard Webhooks.
+    // A secret token is sent as it is and signs nothing; with a signing token, this is Standard Webhooks.
     header: 'X-Gitlab-Token',
     signs: '',
     algorithm: 'token',
@@ -247,8 +247,8 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'HubSpot',
-    // Version 3 of the signature; the two before it have no time. Nothing separates the parts, but the method is known, and the
-    // thirteen digits of the time are the last. The URL is signed with some characters decoded.
+    // Version 3 of the signature; versions 1 and 2 have no time. Nothing separates the parts, but the method is known,
+    // and the thirteen digits of the time come last. The URL is signed with some characters decoded.
     header: 'X-HubSpot-Signature-v3',
     signs: [part.method, { ...part.url, decoded: ":/?@!$'()*,;" }, part.body, part.timestamp],
     encoding: 'base64',
@@ -285,7 +285,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
     algorithm: 'sha1',
     eventType: '{field:topic}',
     eventId: '{field:id}',
-    // HEAD when the URL is saved; a signed ping when someone sends a test.
+    // HEAD when the URL is saved; a signed ping for a test by hand.
     handshakes: [
       { name: 'HEAD', method: 'HEAD' },
       { name: 'ping', method: 'POST', isSigned: true, when: ['{field:topic} = ping'] },
@@ -315,12 +315,12 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
   {
     name: 'Line',
     title: 'LINE',
-    // Messaging API. The key is the channel secret. A redelivery says so in its body, which is then another body.
+    // Messaging API. The key is the channel secret. A redelivery says so in its body, so the body differs.
     header: 'X-Line-Signature',
     encoding: 'base64',
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, each with its own' },
-    // Sent, signed, when someone presses Verify next to the URL: a delivery without events.
+    // A signed delivery without events, sent when you press Verify next to the URL.
     handshakes: [{ name: 'Verify', method: 'POST', isSigned: true, when: ['{field:events} = []'] }],
     sample:
       '{"destination":"U8e742f61d673b39c7fff3cecb7536ef0","events":[{"type":"message","webhookEventId":"01FZ74A0TDDPYRVKNK77XKC3ZR","deliveryContext":{"isRedelivery":false},"message":{"id":"444573844083572737","type":"text","text":"hello"}}]}',
@@ -344,7 +344,7 @@ export const ROWS_D_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'Linear',
-    // The header linear-timestamp is not signed; the time that counts is in the body.
+    // The header linear-timestamp is not signed; the time in the body counts.
     header: 'Linear-Signature',
     timestamp: '{field:webhookTimestamp}',
     unit: 'milliseconds',

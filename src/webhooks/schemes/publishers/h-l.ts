@@ -27,7 +27,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'Increase',
-    // Standard Webhooks, but the text of the secret is the key.
+    // Standard Webhooks, but with the text of the secret as the key.
     header: 'webhook-signature',
     form: 'v1,{signature} ...',
     signs: '{id}.{timestamp}.{body}',
@@ -72,7 +72,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'Klaviyo',
-    // The time in the header is an HTTP date, signed as it is sent, and not read: one that was captured was hours off.
+    // The time in the header is an HTTP date, signed as sent. It is not read: in a captured delivery it was hours off.
     header: 'Klaviyo-Signature',
     signs: [part.body, { ...part.header('klaviyo-timestamp'), length: 29 }],
     keyIsChosen: true,
@@ -161,7 +161,7 @@ export const ROWS_H_TO_L: readonly PublisherRow[] = [
   },
   {
     name: 'LinkedIn',
-    // What is in front of the body, which no token holds, keeps the answer to a challenge from being a delivery's signature.
+    // No token contains the text before the body, so the answer to a challenge cannot be the signature of a delivery.
     header: 'X-LI-Signature',
     signs: 'hmacsha256={body}',
     eventType: '{field:type}',

@@ -9,37 +9,37 @@ import { bodyReader, headerOf, mediaTypeOf } from '../values.ts';
 import { hmac } from '../verify.ts';
 
 /**
- * A handshake as data. Texts name what a request brings in braces: `{query:NAME}`, `{field:PATH}` of a JSON body, `{form:NAME}` of
- * a form and `{header:NAME}`; in answers also `{token}`, the trigger's verify token, and `{url}`, the URL that was called.
+ * A handshake as data. Braces name parts of a request: `{query:NAME}`, `{field:PATH}` of a JSON body, `{form:NAME}` of
+ * a form and `{header:NAME}`; in answers also `{token}`, the trigger's verify token, and `{url}`, the called URL.
  */
 export interface HandshakeForm {
   /** The publisher's own name for it. */
   readonly name: string;
   readonly method: Handshake['method'];
-  /** The publisher signs it: it is answered only after its signature verified, whatever the enforcement mode. */
+  /** The publisher signs it, so it is answered only after its signature verified, in every enforcement mode. */
   readonly isSigned?: true;
-  /** A text of the body, looked for first: most deliveries then need not be read. */
+  /** A text in the body that is searched for first, so that most deliveries need not be parsed. */
   readonly contains?: string;
-  /** All of it holds: `{query:challenge}` is there, `no {field:event}` is not, `{field:type} = ping` is that text, or that JSON. */
+  /** All must hold: `{query:code}` is present, `no {field:event}` absent, `{field:type} = ping` is that text or JSON. */
   readonly when?: readonly string[];
-  /** One of it holds as well. */
+  /** In addition, at least one of these must hold. */
   readonly whenAny?: readonly string[];
-  /** What has to be the trigger's verify token. */
+  /** The text that must equal the trigger's verify token. */
   readonly verifyToken?: string;
-  /** What has to hold besides, or else it is refused. */
+  /** Further conditions; if one fails, the handshake is refused. */
   readonly must?: readonly string[];
-  /** Where it brings the key. */
+  /** The place of the key that it hands over. */
   readonly key?: string;
-  /** 200 with an empty body where not given. */
+  /** 200 with an empty body by default. */
   readonly answer?: {
     readonly status?: number;
     readonly text?: AnswerText;
     readonly json?: Readonly<Record<string, AnswerText | number>>;
     readonly headers?: Readonly<Record<string, string>>;
   };
-  /** What comes back may be a sentence, not one word alone. */
+  /** The echoed text may be a sentence, not just one word. */
   readonly echoesSentence?: true;
-  /** One that fails is answered without a body. */
+  /** Whether a failed handshake is answered without a body. */
   readonly failsEmpty?: true;
 }
 
@@ -51,14 +51,14 @@ type AnswerText =
 
 // An echo to arbitrary senders must not contain anything that a browser could execute.
 const ECHO = /^[A-Za-z0-9._~+/=-]{1,256}$/;
-// Nor does this, for publishers whose challenge is a sentence.
+// This is as safe, for publishers whose challenge is a sentence.
 const SENTENCE = /^[A-Za-z0-9 ._~+/=:;,@|-]{1,1024}$/;
-// What comes back in a header, and becomes a key, is one word. A key of a few letters could be guessed.
+// A text that is echoed in a header, or becomes a key, is one word. A key of a few letters could be guessed.
 const WORD = /^[A-Za-z0-9._~+/=-]{16,256}$/;
-/** All that an HMAC is made of: no delivery is signed over such a text, which `refuseOracle` sees to. */
+/** The only texts for which an HMAC is made. `refuseOracle` ensures that no delivery is signed over such a text. */
 const TOKEN = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** Throws a TypeError where its answer could be the signature of a delivery; without a spec there is nothing to hash with. */
+/** Throws a TypeError if an answer could be the signature of a delivery, or asks for an HMAC without a spec. */
 export function handshakeOf(form: HandshakeForm, spec: SignatureSpec | undefined): Handshake {
   const { name, method, isSigned = false, contains, when = [], whenAny, verifyToken, key, answer = {} } = form;
   const texts = [answer.text, ...Object.values(answer.json ?? {})];
@@ -81,8 +81,8 @@ export function handshakeOf(form: HandshakeForm, spec: SignatureSpec | undefined
 }
 
 /**
- * Who may choose the text of an HMAC freely gets the signature of any delivery from the answer. So only tokens are answered, and
- * what deliveries are signed over must always hold something that no token does.
+ * A sender that could freely choose the text of an HMAC would get the signature of any delivery. So only tokens are
+ * answered, and the text that deliveries sign must always contain something that no token contains.
  */
 function refuseOracle({ name }: HandshakeForm, spec: SignatureSpec | undefined): void {
   const forms = [spec, spec?.keyForm?.spec, spec?.requestForm].filter((form) => form !== undefined);
@@ -139,7 +139,7 @@ function matching(form: RegExp, text: string | undefined): string | undefined {
   return text !== undefined && form.test(text) ? text : undefined;
 }
 
-/** Undefined where something of it is not there, or must not be answered. */
+/** Undefined if a part is absent or must not be answered. */
 function said(text: AnswerText, spec: SignatureSpec | undefined, request: HandshakeRequest): string | undefined {
   if (typeof text === 'string') return fill(text, request);
   if ('sha256' in text) {
@@ -167,7 +167,7 @@ function holds(condition: string, request: HandshakeRequest): boolean {
   return (value !== undefined) !== condition.startsWith('no ');
 }
 
-/** The text with what the request brings; undefined where that is not there, or no text. */
+/** The text with values from the request; undefined if one is absent or is not a text. */
 function fill(text: string, request: HandshakeRequest): string | undefined {
   const filled = tokensOf(text).map((token) =>
     typeof token === 'string' ? token : broughtAt(`{${token.name}}`, request),
@@ -175,7 +175,7 @@ function fill(text: string, request: HandshakeRequest): string | undefined {
   return filled.every((it) => typeof it === 'string') ? filled.join('') : undefined;
 }
 
-/** Of one place in braces. */
+/** The request's value for one place in braces. */
 function broughtAt(
   place: string,
   { headers, query, body, verifyToken, publicUrl }: HandshakeRequest,

@@ -38,7 +38,7 @@ export const PUBLISHERS: readonly PublisherRow[] = [
   ...ROWS_T_TO_Z,
 ].sort((one, other) => one.name.localeCompare(other.name, 'en'));
 
-/** The built-in schemes. `Custom` is none of them: a trigger's own fields describe it. */
+/** The built-in schemes, without `Custom`, which the fields of a trigger describe. */
 export const BUILT_IN_SCHEMES: readonly PublisherSpec[] = PUBLISHERS.map(publisherSpec);
 
 /** Publishers that sign by a standard: the fields of a trigger complete their schemes. */

@@ -6,7 +6,7 @@ import { STANDARD_ROWS } from './by-standard.ts';
 import { BUILT_IN_SCHEMES, PUBLISHERS } from './index.ts';
 import { type PageFacts, type StandardRow, standardPublisher } from './row.ts';
 
-/** What the fields of a trigger depend on, whatever describes its scheme. */
+/** The facts that determine a trigger's fields, whether a spec or a standard describes its scheme. */
 export interface TriggerSubject extends Pick<Conversation, 'handshakes'> {
   readonly name: string;
   readonly title: string;
@@ -15,7 +15,7 @@ export interface TriggerSubject extends Pick<Conversation, 'handshakes'> {
   readonly hasTimestamp: boolean;
   readonly isBySha1: boolean;
   readonly hasKey: boolean;
-  /** Fields that are neither key nor replay; `{URL}` is that of the trigger. */
+  /** Fields other than those for the key and for replays; `{URL}` is the trigger's URL. */
   readonly asks: Readonly<Record<string, string>>;
 }
 
@@ -52,7 +52,7 @@ export function standardSubject(row: StandardRow): TriggerSubject {
   };
 }
 
-/** What pages and the trigger of a publisher are called. */
+/** The slug of a publisher's pages and trigger. */
 export function slugOf(title: string, { trigger }: Pick<PageFacts, 'trigger'>): string {
   return (
     trigger?.webhookSlug ??
@@ -64,12 +64,12 @@ export function slugOf(title: string, { trigger }: Pick<PageFacts, 'trigger'>): 
   );
 }
 
-/** The URL of a trigger where there is no service yet. */
+/** The URL of a trigger if there is no service yet. */
 export const exampleUrl = (slug: string) => `https://hooks.example.com/flows/api/webhook/${slug}`;
 
 /**
- * The fields of a trigger that takes the publisher's deliveries: of the scheme, or else those that the row names. `url` is that of
- * the trigger.
+ * The fields of a trigger for the publisher's deliveries: those of the scheme, unless the row names others. `url` is
+ * the URL of the trigger.
  */
 export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: string): WebhookInputs {
   const { name, title, id, handshakes = [] } = subject;
@@ -95,14 +95,14 @@ export function publisherInputs(row: PageFacts, subject: TriggerSubject, url: st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
-/** A first flow for the publisher's deliveries; `url` is that of its trigger. */
+/** A first flow for the publisher's deliveries; `url` is the URL of its trigger. */
 export function firstFlow(row: PageFacts, subject: TriggerSubject, url: string): FirstFlow {
   const name = subject.title.replace(/ *\(.*\)/g, '');
   const message = row.logs?.replaceAll('{', '${') ?? `a delivery of ${name} arrived`;
   return loggingFlow(name, publisherInputs(row, subject, url), message);
 }
 
-/** One trigger, which has the slug for its key, and a step that logs each delivery. */
+/** A flow with one trigger, whose key is its slug, and a step that logs each delivery. */
 export function loggingFlow(name: string, inputs: WebhookInputs, message: string): FirstFlow {
   return {
     name,
@@ -112,7 +112,7 @@ export function loggingFlow(name: string, inputs: WebhookInputs, message: string
   };
 }
 
-/** A manifest that lacks its id. */
+/** A manifest without its id. */
 export interface FirstFlow {
   readonly name: string;
   readonly version: string;
@@ -123,25 +123,25 @@ export interface FirstFlow {
 interface Retries {
   readonly when: string;
   readonly howOften: string;
-  /** Whether each has a new time and signature; null where that is not known. */
+  /** Whether each retry has a new time and signature; null if this is not known. */
   readonly newlySigned: boolean | null;
 }
 
 /** How to set up a trigger for a publisher. */
 export interface SetUp {
-  /** What to do at the publisher, in Markdown; `{URL}` is that of the trigger. */
+  /** Steps to take at the publisher, in Markdown; `{URL}` is the trigger's URL. */
   readonly clickPath: readonly string[];
-  /** The fields of the trigger, `{URL}` likewise. */
+  /** The fields of the trigger, with `{URL}` as above. */
   readonly inputs: WebhookInputs;
-  /** Null where it never retries or does not say. */
+  /** Null if the publisher never retries or does not say. */
   readonly retries: Retries | null;
-  /** The same in Markdown, or which of the two it is; with where that was read, and when. */
+  /** The retries in Markdown, or why there are none; with where and when this was read. */
   readonly retriesInWords: string;
-  /** Lists of its addresses that `webhookIpAllowListPreset` takes. */
+  /** Names of presets with its addresses for `webhookIpAllowListPreset`. */
   readonly presets: readonly string[];
 }
 
-/** What is known of the publisher whose scheme has the name; undefined where it is none of a publisher. */
+/** Facts about the publisher of the scheme with this name; undefined if the scheme belongs to no publisher. */
 export function publisherOf(scheme: string): { readonly row: PageFacts; readonly subject: TriggerSubject } | undefined {
   const standard = STANDARD_ROWS.find(({ name }) => name === scheme);
   if (standard !== undefined) return { row: standard, subject: standardSubject(standard) };
@@ -150,7 +150,7 @@ export function publisherOf(scheme: string): { readonly row: PageFacts; readonly
   return row && spec && { row, subject: specSubject(spec) };
 }
 
-/** By the name of its scheme; null where it is none of a publisher. */
+/** The set-up for the scheme with this name; null if the scheme belongs to no publisher. */
 export function setUpOf(scheme: string): SetUp | null {
   const found = publisherOf(scheme);
   if (found === undefined) return null;
@@ -163,7 +163,7 @@ export function setUpOf(scheme: string): SetUp | null {
   return { clickPath, inputs: publisherInputs(row, subject, '{URL}'), retries, retriesInWords, presets };
 }
 
-/** What a row says of retries; `noRetries` where there are none, and `where` in Markdown. */
+/** The retries in a row; `noRetries` says why there are none, and `where` is in Markdown. */
 export function retriesOf({ retries, source }: Pick<PageFacts, 'retries' | 'source'>) {
   const read = retries.source ?? /https:\/\/[^\s,]+/.exec(source)?.[0] ?? '';
   const [, page = '', day = ''] = /^(.*?)(?:(?:, |^)read 2026-11(-\d\d)?)?$/.exec(read) ?? [];

@@ -4,14 +4,14 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   {
     name: 'Mandrill',
     title: 'Mailchimp Transactional (Mandrill)',
-    // A form of one field, which holds a list of events as JSON. The URL is signed byte for byte.
+    // A form with one field that holds a list of events as JSON. The URL is signed byte for byte.
     header: 'X-Mandrill-Signature',
     signs: '{url}{form}',
     algorithm: 'sha1',
     encoding: 'base64',
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, and each has only the id of its message' },
-    // Sent when the URL is saved: HEAD, and where that fails an empty list, signed with a key that everybody knows.
+    // Sent when the URL is saved: HEAD, and if that fails, an empty list signed with a publicly known key.
     handshakes: [
       { name: 'HEAD', method: 'HEAD' },
       { name: 'empty list', method: 'POST', when: ['{form:mandrill_events} = []'] },
@@ -149,7 +149,7 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   {
     name: 'NewRelic',
     title: 'New Relic',
-    // Nothing is signed. New Relic sends the headers that one gives it; the name of this one is ours. The body is a template.
+    // Nothing is signed. New Relic sends the headers that you configure; we chose this name. The body is a template.
     header: 'X-Webhook-Token',
     signs: '',
     algorithm: 'token',
@@ -170,8 +170,8 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   },
   {
     name: 'Notion',
-    // The key is the token that Notion sends when a subscription is made, all of its text. Whoever pastes it has to see it, so
-    // it is not learnt.
+    // The key is the full text of the token that Notion sends when a subscription is made. The operator must see it to
+    // paste it, so it is not learned.
     header: 'X-Notion-Signature',
     form: 'sha256={signature}',
     eventType: '{field:type}',
@@ -196,7 +196,7 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   {
     name: 'Npm',
     title: 'npm hooks',
-    // Whether the registry still sends them is not known: newer versions of npm have no command for it.
+    // It is not known whether the registry still sends them: newer versions of npm have no command for hooks.
     header: 'X-Npm-Signature',
     form: 'sha256={signature}',
     keyIsChosen: true,
@@ -212,7 +212,7 @@ export const ROWS_M_TO_N: readonly PublisherRow[] = [
   },
   {
     name: 'Nylas',
-    // Bare hex over the bytes as sent. A retry counts itself in the body, and so has another signature.
+    // Bare hex over the bytes as sent. The body of a retry contains its number, so the signature differs.
     header: 'X-Nylas-Signature',
     eventType: '{field:type}',
     eventId: '{field:id}',

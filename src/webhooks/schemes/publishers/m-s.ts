@@ -6,9 +6,9 @@ import { STANDARD_WEBHOOKS } from './standard-webhooks.ts';
 export const ROWS_M_TO_S: readonly PublisherRow[] = [
   {
     name: 'Mailgun',
-    // Signs ten digits and fifty characters and nothing else, joined without a separator: with other lengths one signature would
-    // fit several pairs. Events come as JSON; routes and legacy webhooks as forms. A subaccount's event is signed with its own
-    // key and, as parent-signature, with the primary account's.
+    // Signs only ten digits and fifty characters, joined without a separator: with other lengths, one signature would
+    // fit several pairs. Events come as JSON; routes and legacy webhooks as forms. A subaccount's event is signed with
+    // its own key and, as parent-signature, with that of the primary account.
     header: [
       { path: ['signature', 'signature'], formField: 'signature' },
       { path: ['signature', 'parent-signature'], formField: 'parent-signature' },
@@ -40,13 +40,13 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     name: 'Meta',
     title: 'Meta (WhatsApp, Instagram, Messenger, Threads)',
     aliases: ['Facebook', 'WhatsApp', 'Instagram', 'Messenger', 'Threads'],
-    // The key is the app secret; characters beyond ASCII come escaped.
+    // The key is the app secret; characters outside ASCII are sent escaped.
     header: 'X-Hub-Signature-256',
     form: 'sha256={signature}',
     eventType: '{field:object}',
     eventId: { none: 'only the objects that changed have one' },
     handshakes: [
-      // Sent once, unsigned, when the callback URL is saved, with the token that was typed in next to it.
+      // Sent once, unsigned, when the callback URL is saved, with the token that was entered next to it.
       {
         name: 'hub.challenge',
         method: 'GET',
@@ -87,7 +87,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     keyEncoding: 'base64',
     eventType: '{field:type}',
     eventId: '{field:id}',
-    // Shown in the channel; anything but a message is shown as an error.
+    // Shown in the channel; Teams shows anything but a message as an error.
     acceptedResponse: { contentType: 'application/json', body: '{"type":"message","text":"Received."}' },
     logs: "{has(trigger.body.text) ? trigger.body.text : 'a test'}",
     clickPath: [
@@ -112,7 +112,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   {
     name: 'Paddle',
     title: 'Paddle Billing',
-    // Several h1 are sent while a secret is rotated; Paddle's own package reads the last one alone.
+    // Several h1 are sent while a secret is rotated; Paddle's own package reads only the last.
     header: 'Paddle-Signature',
     form: 'ts={timestamp};h1={signature};...',
     signs: '{timestamp}:{body}',
@@ -169,8 +169,8 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'PayPal',
-    // The checksum is a CRC-32, for which anyone can make another body, so the body does not count as signed. The key of the
-    // trigger is the id of the webhook.
+    // The checksum is a CRC-32. Anyone can make another body with the same one, so the body does not count as signed.
+    // The key of the trigger is the id of the webhook.
     header: 'PayPal-Transmission-Sig',
     signs: '{id}|{timestamp}|{key}|{crc32:body}',
     algorithm: 'rsaSha256',
@@ -218,7 +218,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     algorithm: 'ecdsaP256',
     encoding: 'base64',
     timestamp: 'X-Twilio-Email-Event-Webhook-Timestamp',
-    // With any other number of digits one could be the timestamp's or the body's.
+    // With another number of digits, one could belong to the timestamp or to the body.
     timestampLength: 10,
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, each with its own' },
@@ -270,7 +270,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'Shopify',
-    // X-Shopify-Triggered-At is not signed, so it is not read as a timestamp. Events deliveries have names without X-.
+    // X-Shopify-Triggered-At is not signed, so it is not read as a timestamp. Headers of Events deliveries have no X-.
     header: 'X-Shopify-Hmac-SHA256',
     encoding: 'base64',
     id: 'X-Shopify-Webhook-Id',
@@ -310,7 +310,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
     eventIdSource:
       'https://docs.slack.dev/apis/events-api (event_id: unique across all workspaces, the same in retries), read 2026-11',
     handshakes: [
-      // Sent once, signed, when the URL of an app's events is saved.
+      // Sent once, signed, when the URL for the events of an app is saved.
       {
         name: 'url_verification',
         method: 'POST',
@@ -318,8 +318,8 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
         when: ['{field:type} = url_verification'],
         answer: { json: { challenge: '{field:challenge}' } },
       },
-      // Sent unsigned now and then to test the certificate of a command's URL. Other fields with it are never work to do, so
-      // that the answer is the same and empty.
+      // Sent unsigned now and then to test the certificate of a command's URL. Other fields in it are never acted on,
+      // so the answer is always empty.
       { name: 'ssl_check', method: 'POST', when: ['{form:ssl_check} = 1'] },
     ],
     sample:
@@ -346,7 +346,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   },
   {
     name: 'Square',
-    // The URL is the one in Square's console, byte for byte.
+    // The signed URL is the one in Square's console, byte for byte.
     header: 'X-Square-HmacSha256-Signature',
     signs: '{url}{body}',
     encoding: 'base64',
@@ -374,7 +374,7 @@ export const ROWS_M_TO_S: readonly PublisherRow[] = [
   STANDARD_WEBHOOKS,
   {
     name: 'Stripe',
-    // The key is the whole whsec_… text. Segments v0 are of test mode and never count.
+    // The key is the whole whsec_… text. Segments v0 belong to test mode and never count.
     header: 'Stripe-Signature',
     form: 't={timestamp},v1={signature},...',
     signs: '{timestamp}.{body}',

@@ -4,7 +4,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   {
     name: 'Okta',
     title: 'Okta event hooks',
-    // Nothing is signed. The URL is tested once with a GET that brings the token as well, and only then answered.
+    // Nothing is signed. The URL is tested once with a GET, which is answered only if it contains the token too.
     header: 'Authorization',
     signs: '',
     algorithm: 'token',
@@ -35,7 +35,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Onfleet',
-    // SHA-512, and the key is the bytes that its hex stands for.
+    // SHA-512. The key is written as hex and used as bytes.
     header: 'X-Onfleet-Signature',
     algorithm: 'sha512',
     keyEncoding: 'hex',
@@ -76,7 +76,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Persona',
-    // While a secret is rotated two lists come, with a space between: t=…,v1=… t=…,v1=….
+    // While a secret is rotated, two lists are sent, separated by a space: t=…,v1=… t=…,v1=….
     header: 'Persona-Signature',
     form: 't={timestamp},v1={signature} ...',
     signs: '{timestamp}.{body}',
@@ -99,7 +99,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Plivo',
-    // V3, of POST to a URL without a query. A comma separates the signatures of several auth tokens.
+    // V3, for POST to a URL without a query. A comma separates the signatures of several auth tokens.
     header: 'X-Plivo-Signature-V3',
     form: '{signature},...',
     signs: '{url}?{form}.{header:X-Plivo-Signature-V3-Nonce}',
@@ -126,7 +126,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Polar',
-    // Standard Webhooks, but the whole text of the secret is the key.
+    // Standard Webhooks, but with the whole text of the secret as the key.
     header: 'webhook-signature',
     form: 'v1,{signature} ...',
     signs: '{id}.{timestamp}.{body}',
@@ -150,13 +150,13 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Primer',
-    // The second header is signed with the other secret for a day after a rotation. signedAt is of the signature.
+    // For a day after a rotation, the second header is signed with the other secret. signedAt is the signature's time.
     header: ['X-Signature-Primary', 'X-Signature-Secondary'],
     encoding: 'base64',
     timestamp: '{field:signedAt}',
     eventType: '{field:eventType}',
     eventId: { none: 'only the payment has one, in payment.id' },
-    // As long as all retries take: whether each is signed again is not known.
+    // As long as all retries take, because it is not known whether each is signed again.
     toleranceSeconds: 2400,
     sample:
       '{"eventType":"PAYMENT.STATUS","date":"2026-11-12T10:00:00.367687","signedAt":"1794650400","notificationConfig":{"id":"cc51f9f0-7e1c-492b-9d37-f83a818f6070","description":"Payment webhook"},"version":"2.4","payment":{"id":"DdRZ6YY0","date":"2026-11-12T09:59:59.167687","dateUpdated":"2026-11-12T10:00:00.267687","amount":3000,"currencyCode":"GBP","customerId":"cust-123","orderId":"order-123","status":"SETTLED"}}',
@@ -260,7 +260,7 @@ export const ROWS_O_TO_R: readonly PublisherRow[] = [
   },
   {
     name: 'Recurly',
-    // Nothing names the segments: first the time, then signatures. The key looks like hex and is used as text.
+    // Segments have no names: first the time, then signatures. The key looks like hex and is used as text.
     header: 'recurly-signature',
     form: '{timestamp},{signature},...',
     signs: '{timestamp}.{body}',

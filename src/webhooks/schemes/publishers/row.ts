@@ -19,51 +19,51 @@ import { EACH } from '../values.ts';
 import { type HandshakeForm, handshakeOf } from './handshake-form.ts';
 
 /**
- * One publisher as data: what verifies its deliveries, and what its page says. What is left out is what most publishers do: the
- * hex of an HMAC-SHA256 of the body, with the text of the key. docs/extending.md shows how to write one.
+ * One publisher as data: how to verify its deliveries, and the facts on its page. Defaults are what most publishers do:
+ * the hex of an HMAC-SHA256 of the body, with the text of the key. docs/extending.md shows how to write a row.
  */
 export interface PublisherRow {
-  /** What a manifest calls the scheme: letters and digits. */
+  /** The name of the scheme in manifests: letters and digits. */
   readonly name: string;
-  /** What the publisher calls itself, where that is another word. */
+  /** The publisher's own name, if it differs. */
   readonly title?: string;
   /** Other names of the scheme. */
   readonly aliases?: readonly string[];
 
-  /** The header that carries the signature, or members of the body, as `{field:a.b}`; several may each carry one. */
+  /** The header with the signature, or members of the body, as `{field:a.b}`; each of several may carry a signature. */
   readonly header: string | readonly (string | BodyField)[];
-  /** What the header looks like, such as `t={timestamp},v1={signature},...`: see `parseForm`. */
+  /** The form of the header, such as `t={timestamp},v1={signature},...`: see `parseForm`. */
   readonly form?: string;
-  /** Such as `{timestamp}.{body}`: see `parseSigned`; a list where a part has options. Empty where nothing is signed. */
+  /** The signed text, such as `{timestamp}.{body}`: see `parseSigned`; a list if a part has options. Empty for none. */
   readonly signs?: string | readonly Part[];
   readonly algorithm?: SpecAlgorithm;
   readonly encoding?: SignatureEncoding;
   readonly keyEncoding?: KeyEncoding;
-  /** Whoever receives makes the key up and enters it at the publisher. */
+  /** The receiver makes up the key and enters it at the publisher. */
   readonly keyIsChosen?: true;
-  /** The header of the time that is signed, or a member of the body, as `{field:a.b}`. */
+  /** The header with the signed time, or a member of the body, as `{field:a.b}`. */
   readonly timestamp?: string | BodyField;
-  /** Seconds where not given. */
+  /** Seconds by default. */
   readonly unit?: TimestampSource['unit'];
   readonly timestampLength?: number;
   readonly requiresTimestamp?: true;
-  /** The header of the id, which a delivery keeps when it is sent again. */
+  /** The header with the id, which stays the same when a delivery is sent again. */
   readonly id?: string;
   /** Other names of the same headers. */
   readonly otherHeaders?: readonly HeaderFamily[];
 
-  /** `{header:NAME}`, the first of several that is there, or `{field:a.b}`; or why there is none. */
+  /** `{header:NAME}` (of several, the first that is present) or `{field:a.b}`; or why there is none. */
   readonly eventType: string | readonly string[] | { readonly none: string };
   readonly eventId: string | readonly string[] | { readonly none: string };
-  /** Where the publisher says that the event id is the same in each delivery of an event. */
+  /** Source in which the publisher says that the event id is the same in each delivery of an event. */
   readonly eventIdSource?: string;
   readonly handshakes?: readonly (HandshakeForm | Handshake)[];
   readonly acceptedResponse?: AcceptedResponse;
 
-  /** A form of the scheme for keys that begin with a text, and one for deliveries with another header. */
+  /** A form of the scheme for keys with a prefix, and a form for deliveries with another header. */
   readonly keyForm?: { readonly prefix: string; readonly row: RowForm };
   readonly requestForm?: RowForm;
-  /** What few publishers have. */
+  /** Properties that few publishers have. */
   readonly others?: Partial<
     Pick<
       SignatureSpec,
@@ -78,45 +78,45 @@ export interface PublisherRow {
     >
   >;
 
-  /** A real event, in JSON, and what goes with the headers of the signature. */
+  /** A real event, in JSON, and further headers next to those of the signature. */
   readonly sample?: string;
   readonly sampleType?: string;
   readonly sampleHeaders?: Readonly<Record<string, string>>;
 
-  /** What the first flow logs of each delivery, with expressions in `{}`; that it arrived where not given. */
+  /** The log message of the first flow, with expressions in `{}`; by default, that a delivery arrived. */
   readonly logs?: string;
-  /** What to do at the publisher, step by step, in Markdown; `{URL}` is that of the trigger. */
+  /** Steps to take at the publisher, in Markdown; `{URL}` is the trigger's URL. */
   readonly clickPath: readonly string[];
-  /** What the key is called at the publisher, with an article. */
+  /** The publisher's name for the key, with an article. */
   readonly keyIs?: string;
-  /** What follows a failed delivery. */
+  /** What the publisher does after a failed delivery. */
   readonly retries: Retries;
-  /** Of the manifest on its page; 300 where not given. */
+  /** The tolerance in the manifest on its page; 300 by default. */
   readonly toleranceSeconds?: number;
-  /** Fields of that trigger which are not as most publishers need them; null for one that it does not have. */
+  /** Fields of that manifest's trigger that differ from those of most publishers; null leaves out a field. */
   readonly trigger?: { readonly [Field in keyof WebhookInputs]: WebhookInputs[Field] | null } & {
     readonly webhookSlug?: string;
   };
-  /** Lists of its addresses, of `src/webhooks/networks/presets.ts`. */
+  /** Presets with its addresses, from `src/webhooks/networks/presets.ts`. */
   readonly presets?: readonly string[];
-  /** What else its page says of the signature. */
+  /** A further remark about the signature for its page. */
   readonly note?: string;
-  /** Where these facts were read, and when. */
+  /** Where and when these facts were read. */
   readonly source: string;
   readonly certainty: Certainty;
   /** What exactly is not confirmed. */
   readonly unconfirmed?: string;
-  /** When a signed request of the publisher's was looked for in vain, where no test has a known answer. */
+  /** When we last looked for a signed request of the publisher without success; set if no test has a known answer. */
   readonly noVector?: string;
 }
 
-/** What of a row its scheme is made of. */
+/** The part of a row that describes its scheme. */
 type SchemeRow = Omit<PublisherRow, 'clickPath' | 'retries'>;
 
-/** Another form of the same scheme says only what differs. */
+/** Another form of the same scheme; it has only the differences. */
 type RowForm = Partial<PublisherRow> & Pick<PublisherRow, 'header'>;
 
-/** What the page of a publisher says of it, however it signs. */
+/** Facts on a publisher's page, regardless of how it signs. */
 export type PageFacts = Pick<
   PublisherRow,
   | 'name'
@@ -145,30 +145,30 @@ export type PageFacts = Pick<
 /** A publisher that signs by a standard. */
 export type StandardRow = PageFacts &
   Pick<StandardPublisher, 'standard' | 'fixed' | 'form'> & {
-    /** What each trigger has to set, and what its page sets it to; `{URL}` is that of the trigger. */
+    /** Fields that each trigger must set, with the values on the publisher's page; `{URL}` is the trigger's URL. */
     readonly asks: Readonly<Partial<Record<keyof WebhookInputs, string>>>;
   };
 
 type Retries = (
   | {
-      /** Such as "if the answer is no 2xx or takes more than 5 seconds". */
+      /** When it retries, such as "if the answer is no 2xx or takes more than 5 seconds". */
       readonly when: string;
-      /** Such as "5 times in 3 hours". */
+      /** How often it retries, such as "5 times in 3 hours". */
       readonly howOften: string;
-      /** Whether each has a new time and signature; undefined where the publisher does not say. */
+      /** Whether each retry has a new time and signature; undefined if the publisher does not say. */
       readonly newlySigned?: boolean;
     }
-  /** That it never does, or that nothing is known. */
+  /** Says that it never retries, or that nothing is known. */
   | { readonly none: string }
 ) & {
-  /** Where that was read, if not in the source of the row. */
+  /** Where this was read, if not in the source of the row. */
   readonly source?: string;
 };
 
-/** Of a publisher that may retry or not. */
+/** For a publisher of which it is not known whether it retries. */
 export const NO_PAGE_ON_RETRIES: Retries = { none: 'we found no page on them', source: 'read 2026-11' };
 
-/** The scheme that a row describes. Throws where the row makes no sense. */
+/** The scheme that a row describes. Throws if the row makes no sense. */
 export function publisherSpec(row: SchemeRow): PublisherSpec {
   const { name, keyForm, requestForm, handshakes } = row;
   const same = (form: RowForm) => publisherSpec({ ...shared(row), ...form });
@@ -207,7 +207,7 @@ export function standardPublisher(row: StandardRow): StandardPublisher {
   };
 }
 
-/** What another form takes over. */
+/** The fields of a row that its other forms share. */
 function shared({ name, title, keyIsChosen, eventType, eventId, source, certainty }: SchemeRow) {
   return { name, eventType, eventId, source, certainty, ...(title && { title }), ...(keyIsChosen && { keyIsChosen }) };
 }
@@ -262,7 +262,7 @@ function fieldOf(text: string): BodyField {
   const [token, ...others] = tokensOf(text);
   const [, path] = typeof token === 'object' ? (/^field:(.+)$/.exec(token.name) ?? []) : [];
   if (path === undefined || others.length > 0) throw new TypeError(`"${text}" names no member of the body`);
-  // No form has lists.
+  // Forms have no lists.
   return path.includes(EACH) ? { path: path.split('.') } : fieldAt(path);
 }
 

@@ -95,7 +95,7 @@ export const ROWS_S: readonly PublisherRow[] = [
   {
     name: 'SinchConversation',
     title: 'Sinch Conversation API',
-    // Nonce and time are behind the body. Numbers, Voice and Verification sign in other ways.
+    // Nonce and time follow the body. Numbers, Voice and Verification sign in other ways.
     header: 'x-sinch-webhook-signature',
     signs: '{body}.{header:x-sinch-webhook-signature-nonce}.{timestamp}',
     encoding: 'base64',
@@ -116,7 +116,7 @@ export const ROWS_S: readonly PublisherRow[] = [
   },
   {
     name: 'Squarespace',
-    // The key is the bytes that its hex stands for. Deliveries come at least once, in any order.
+    // The key is written as hex and used as bytes. Deliveries come at least once, in any order.
     header: 'Squarespace-Signature',
     keyEncoding: 'hex',
     eventType: '{field:topic}',

@@ -1,6 +1,6 @@
 import { type PublisherRow, publisherSpec } from './row.ts';
 
-/** Id and timestamp are signed with the body. Adopters whose keys begin with whsec_ are other names of it. */
+/** Id and timestamp are signed with the body. Adopters whose keys begin with whsec_ are aliases. */
 export const STANDARD_WEBHOOKS: PublisherRow = {
   name: 'StandardWebhooks',
   title: 'Standard Webhooks, Svix',
@@ -51,5 +51,5 @@ export const STANDARD_WEBHOOKS: PublisherRow = {
   certainty: 'package',
 };
 
-/** What Sluice itself signs with, too. */
+/** Sluice itself signs with this scheme too. */
 export const standardWebhooks = publisherSpec(STANDARD_WEBHOOKS);

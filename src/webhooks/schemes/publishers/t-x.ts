@@ -26,7 +26,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   },
   {
     name: 'Telnyx',
-    // API version 2. Nothing secret: the key is public.
+    // API version 2. The key is public, not a secret.
     header: 'telnyx-signature-ed25519',
     signs: '{timestamp}|{body}',
     algorithm: 'ed25519',
@@ -52,7 +52,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   {
     name: 'TikTok',
     title: 'TikTok for Developers',
-    // TikTok Shop is another system.
+    // For TikTok; TikTok Shop is a different system.
     header: 'TikTok-Signature',
     form: 't={timestamp},s={signature}',
     signs: '{timestamp}.{body}',
@@ -97,7 +97,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   },
   {
     name: 'Wise',
-    // One public key signs for every receiver, so a delivery to another one verifies too.
+    // One key pair signs for every receiver, so a delivery to another receiver verifies too.
     header: 'X-Signature-SHA256',
     algorithm: 'rsaSha256',
     encoding: 'base64',
@@ -117,7 +117,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   },
   {
     name: 'WooCommerce',
-    // Neither the topic nor the delivery id, which is new each time, is signed.
+    // The topic is not signed, and neither is the delivery id, which is new each time.
     header: 'X-WC-Webhook-Signature',
     encoding: 'base64',
     keyIsChosen: true,
@@ -148,7 +148,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   },
   {
     name: 'WorkOS',
-    // Looks like Stripe’s, but milliseconds, and a space behind the comma.
+    // Looks like Stripe’s, but with milliseconds, and a space after the comma.
     header: 'WorkOS-Signature',
     form: 't={timestamp}, v1={signature}',
     signs: '{timestamp}.{body}',
@@ -170,7 +170,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
     name: 'X',
     title: 'X (Twitter)',
     aliases: ['Twitter'],
-    // Base64 behind sha256=. A token that is hashed for the handshake must never be a body that a delivery could have.
+    // Base64 after sha256=. A token that is hashed for the handshake must never be a possible body of a delivery.
     header: 'x-twitter-webhooks-signature',
     form: 'sha256={signature}',
     signs: [{ ...part.body, isJsonObject: true }],
@@ -203,12 +203,12 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   },
   {
     name: 'Xero',
-    // The key looks like base64 and is used as text. Answers have to be empty.
+    // The key looks like base64 and is used as text. Answers must be empty.
     header: 'x-xero-signature',
     encoding: 'base64',
     eventType: { none: 'a delivery is a list of events, each with its own' },
     eventId: { none: 'a delivery is a list of events, none of which has one' },
-    // Some are signed wrongly, and have to get 401.
+    // Some are signed wrongly, and must get 401.
     handshakes: [
       { name: 'intent to receive', method: 'POST', isSigned: true, when: ['{field:events} = []'], failsEmpty: true },
     ],
@@ -231,7 +231,7 @@ export const ROWS_T_TO_X: readonly PublisherRow[] = [
   {
     name: 'Zapier',
     title: 'Webhooks by Zapier',
-    // Nothing is signed. The builder of the Zap gives it its headers; the name of this one is ours.
+    // Nothing is signed. You configure the headers in the Zap; we chose the name of this one.
     header: 'X-Webhook-Token',
     signs: '',
     algorithm: 'token',

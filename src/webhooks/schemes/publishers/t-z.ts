@@ -6,7 +6,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   {
     name: 'Telegram',
     title: 'Telegram bots',
-    // Nothing is signed: the key is the secret_token that setWebhook was given, and comes with every update.
+    // Nothing is signed: the key is the secret_token given to setWebhook, and is sent with every update.
     header: 'X-Telegram-Bot-Api-Secret-Token',
     signs: '',
     algorithm: 'token',
@@ -34,7 +34,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   },
   {
     name: 'Trello',
-    // The key is the secret of the API key; the URL is the callbackURL, byte for byte.
+    // The key is the secret of the API key; the signed URL is the callbackURL, byte for byte.
     header: 'X-Trello-Webhook',
     signs: '{body}{url}',
     algorithm: 'sha1',
@@ -63,7 +63,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   },
   {
     name: 'Twilio',
-    // SHA-1 is the only algorithm that Twilio has.
+    // SHA-1 is the only algorithm that Twilio offers.
     header: 'X-Twilio-Signature',
     signs: [{ ...part.url, hasPortVariants: true }, part.sortedForm],
     algorithm: 'sha1',
@@ -90,7 +90,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   {
     name: 'Twitch',
     title: 'Twitch EventSub',
-    // The type of the message is not signed. A revocation is a delivery.
+    // The type of the message is not signed. A revocation is a delivery too.
     header: 'Twitch-Eventsub-Message-Signature',
     form: 'sha256={signature}',
     signs: '{id}{timestamp}{body}',
@@ -138,7 +138,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   },
   {
     name: 'Typeform',
-    // The prefix of hex digests elsewhere, in front of base64.
+    // Elsewhere this prefix is used for hex; here base64 follows.
     header: 'Typeform-Signature',
     form: 'sha256={signature}',
     encoding: 'base64',
@@ -196,7 +196,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
   },
   {
     name: 'Zendesk',
-    // The key is the signing secret of the webhook. A webhook that sends no body signs the timestamp alone.
+    // The key is the signing secret of the webhook. A webhook without a body signs only the timestamp.
     header: 'X-Zendesk-Webhook-Signature',
     signs: '{timestamp}{body}',
     encoding: 'base64',
@@ -235,7 +235,7 @@ export const ROWS_T_TO_Z: readonly PublisherRow[] = [
     eventType: '{field:event}',
     eventId: { none: 'only the object that the event is about has one' },
     handshakes: [
-      // Sent when the URL is saved and every 72 hours after; signed like any event.
+      // Sent when the URL is saved and every 72 hours afterwards; signed like any event.
       {
         name: 'endpoint.url_validation',
         method: 'POST',
