@@ -1,21 +1,21 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { ChainEnds } from './store.ts';
 
-/** How long interventions are kept. Longer than deliveries and runs: who did something last year may be asked. */
+/** How long interventions are kept. Longer than deliveries and runs, since one may ask who did something last year. */
 export const ACTIVITY_DAYS = 365;
 
 /**
- * The activity log is a chain: each row has a hash of what it says and of the hash before it, so that no row can be changed,
- * removed or put in between without breaking a link. With a key only its holder can make hashes; without one the chain
- * shows changes by those who do not compute it again.
+ * The activity log is a chain: each row has a hash over its own content and the previous hash, so that changing,
+ * removing or inserting a row breaks a link. With a key only its holder can make hashes; without one, the chain does
+ * not reveal changes by someone who computes the hashes again.
  */
 export interface ChainKey {
-  /** Tells rows of this key from others; reveals nothing of the key. */
+  /** Distinguishes rows of this key from others; reveals nothing of the key. */
   readonly id: string;
   readonly key: Uint8Array;
 }
 
-/** What a row says; its place in the chain follows from the hash before it. */
+/** The content of a row; its place in the chain follows from the previous hash. */
 export interface ChainedContent {
   readonly id: string;
   readonly at: number;
@@ -32,7 +32,7 @@ export interface ChainedContent {
 
 export interface ChainedRow extends ChainedContent {
   readonly seq: number;
-  /** Of the key that its hash was made with; null without one. */
+  /** Id of the key that made the hash; null without one. */
   readonly keyId: string | null;
   readonly previousHash: string;
   readonly hash: string;
@@ -40,7 +40,7 @@ export interface ChainedRow extends ChainedContent {
 
 type HashedRow = ChainedContent & Pick<ChainedRow, 'keyId' | 'previousHash'>;
 
-/** The bytes are UTF-8 of a JSON list, so that no two rows have the same ones. */
+/** Hashes the UTF-8 of a JSON list, so that two different rows never have the same bytes. */
 export function hashOfRow(row: HashedRow, key: ChainKey | undefined): string {
   return digest(key, [
     'sluice activity 1',
@@ -59,7 +59,7 @@ export function hashOfRow(row: HashedRow, key: ChainKey | undefined): string {
   ]);
 }
 
-/** Who has no key can neither cut the chain at an end nor put an older end in its place, unless it was once stored. */
+/** Without the key one can neither cut the chain at an end nor put an older end in place, unless it was once stored. */
 export function sealOf(ends: Omit<ChainEnds, 'seal'>, key: ChainKey | undefined): string {
   const { removedSeq, removedHash, newestSeq, newestHash, keyId } = ends;
   return digest(key, ['sluice activity ends 1', keyId, removedSeq, removedHash, newestSeq, newestHash]);

@@ -4,23 +4,23 @@ import type { TriggerName } from '../model/trigger-name.ts';
 import type { FlowDeploy, NonceClaim } from './store.ts';
 
 /**
- * Names texts from outside by 128 bits of SHA-256, in the form of a UUID, so that texts of any length fit into an index.
- * The length of each goes before it: no two lists of texts are run together. Taken over UTF-16, since UTF-8 would make
- * one text of several that are not well-formed.
+ * Names texts from outside by 128 bits of SHA-256, in the form of a UUID, so that texts of any length fit into an
+ * index. The length precedes each text, so that different lists never run together into one. Taken over UTF-16, since
+ * UTF-8 would make one text of several that are not well-formed.
  */
 export function digestOf(...texts: readonly string[]): string {
   const hex = hash('sha256', Buffer.from(texts.map((text) => `${text.length}:${text}`).join(''), 'utf16le'));
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
 }
 
-/** An unverified nonce has names of its own, so that it takes the place of no verified one. */
+/** An unverified nonce has names of its own, so that it never takes the place of a verified one. */
 const scopeOf = ({ flowId, triggerKey }: TriggerName, isTrusted: boolean) => [
   flowId,
   triggerKey,
   isTrusted ? 'verified' : 'unverified',
 ];
 
-/** Names a nonce by what tells deliveries apart while its header is named. */
+/** Names a nonce by its header and value, which identify a delivery while the trigger names this header. */
 export function nonceDigest(
   trigger: TriggerName,
   { header, value, isTrusted }: Pick<NonceClaim, 'header' | 'value' | 'isTrusted'>,
@@ -28,7 +28,7 @@ export function nonceDigest(
   return digestOf(...scopeOf(trigger, isTrusted), header, value);
 }
 
-/** Names the nonce of a header by the signed bytes; null where no header is named, since its own name does then. */
+/** Names a nonce from a header by the signed bytes too; null without a header, since `nonceDigest` covers them then. */
 export function nonceAlias(
   trigger: TriggerName,
   { header, digest, isTrusted }: Pick<NonceClaim, 'header' | 'digest' | 'isTrusted'>,
@@ -41,18 +41,18 @@ export function eventDigest({ flowId, triggerKey }: TriggerName, id: string): st
   return digestOf(flowId, triggerKey, 'event', id);
 }
 
-/** Names the lane of runs that run one at a time: those of a flow with one key, verified or not, or without a key. */
+/** Names a lane, whose runs run one at a time: runs of a flow with the same key, verified or not, or without a key. */
 export function laneDigest(flowId: string, { key, isTrusted }: { key: string | null; isTrusted: boolean }): string {
   return digestOf(flowId, 'order', isTrusted ? 'verified' : 'unverified', ...(key === null ? [] : [key]));
 }
 
-/** Names a manifest apart from its name, whatever the order of its keys. */
+/** Names a manifest by its content without its name, whatever the order of its keys. */
 export function manifestDigest(snapshot: FlowDeploy['snapshot']): string {
   const { name, ...unnamed } = snapshot as Readonly<Record<string, Json>>;
   return digestOf(JSON.stringify(unnamed, sorted));
 }
 
-/** A replacer: keys go in one order. As a list of pairs, since an object has keys that are numbers in an order of its own. */
+/** A replacer that sorts keys. Makes lists of pairs, since objects put keys that are numbers in their own order. */
 function sorted(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value) || JSON.isRawJSON(value)) return value;
   return Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));

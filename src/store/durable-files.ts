@@ -12,7 +12,7 @@ import {
 import { dirname } from 'node:path';
 
 /**
- * Makes the names in a folder durable. To flush a new file keeps its contents over a power cut, and says nothing of its name:
+ * Makes the names in a folder durable. Flushing a new file makes its contents survive a power cut, but not its name:
  * fsync(2).
  */
 export function flushFolder(path: string): void {
@@ -21,16 +21,16 @@ export function flushFolder(path: string): void {
     folder = openSync(path, 'r');
     fsyncSync(folder);
   } catch {
-    // Windows opens no folders, and some network file systems do not flush them. SQLite goes on there too.
+    // Windows cannot open folders, and some network file systems do not flush them. SQLite goes on there too.
   } finally {
     if (folder !== undefined) closeSync(folder);
   }
 }
 
-/** Writes a private file, which is durable afterwards. A power cut or a kill leaves the whole file or none. */
+/** Writes a private, durable file. A power cut or a kill leaves the whole file or none. */
 export function writeWhole(path: string, text: string): void {
   const unfinished = `${path}.new`;
-  // Of a process that was killed.
+  // Left by a process that was killed.
   rmSync(unfinished, { force: true });
   writeFileSync(unfinished, text, { flag: 'wx', mode: 0o600, flush: true });
   renameSync(unfinished, path);
@@ -39,7 +39,7 @@ export function writeWhole(path: string, text: string): void {
 
 const { R_OK, W_OK, X_OK } = constants;
 
-/** Why this account may not read and write a file or a folder, and what to do; undefined where it may, or there is none. */
+/** Why this account cannot read and write a file or folder, and what to do; undefined if it can, or none is there. */
 export function accessProblem(path: string): string | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) return undefined;

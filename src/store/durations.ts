@@ -1,6 +1,6 @@
 /**
- * Durations are counted within five per cent, so that a few thousand counts describe a million runs: exact below 20 ms,
- * then in steps of 2, 5 and 10 hundredths of a power of ten. Stored counts have these steps, so they must never change.
+ * Durations are counted to within five per cent, so that a few thousand counts describe a million runs: exact below 20
+ * ms, then in steps of 2, 5 and 10 hundredths of a power of ten. Stored counts have these steps: never change them.
  */
 const DURATION_STEPS = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000].flatMap((power) => [
   { below: 50 * power, step: 2 * power },

@@ -1,7 +1,7 @@
 import { type Json, parseJson } from '../model/json.ts';
 import type { StepError } from '../model/run.ts';
 
-/** JSON as a column keeps it: null is SQL's. */
+/** JSON for a column, which has SQL's NULL for null. */
 export function toJson(value: Json | StepError | undefined): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value);
 }

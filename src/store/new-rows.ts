@@ -4,23 +4,23 @@ import { ownerOf } from '../model/runtime-keys.ts';
 import type { Acceptance, BirthLease, Candidate, Joining, NewRun } from './store.ts';
 import { columnsOf, type FieldOf } from './tables.ts';
 
-/** What one row takes with its entries in the indexes, beyond the texts and bytes that are counted one by one. */
+/** Bytes of a row and its entries in the indexes, not counting the texts and bytes, which are counted one by one. */
 export const ROW_BYTES = 1024;
 
 export type Value = string | number | boolean | null;
 
-/** The columns of a new delivery but for its body and its size, in the order in which its values travel. */
+/** The columns of a new delivery except its body and its size, in the order in which their values are sent. */
 export const DELIVERY_COLUMNS = columnsOf('deliveries', { without: ['body', 'kept_bytes'] });
 
-/** What a delivery has outside of its row, or in no column. */
+/** Fields of a delivery that are stored outside of its row, or in no column. */
 type Elsewhere = 'body' | 'isHeld' | 'runStatus' | 'searchKeys' | 'shares';
 type Unstored = Exclude<keyof DeliveryRecord, FieldOf<(typeof DELIVERY_COLUMNS)[number]> | Elsewhere>;
 
 type DeliveryRow = Readonly<Record<(typeof DELIVERY_COLUMNS)[number], Value>>;
 
 /**
- * Does not compile while a field of a delivery has no column. Without its headers where they are those of its run (`ofRun`),
- * which has them.
+ * Does not compile while a field of a delivery has no column. Leaves out headers that are those of its run (`ofRun`),
+ * which stores them.
  */
 export function deliveryRow(
   record: [Unstored] extends [never] ? DeliveryRecord : Unstored,
@@ -70,7 +70,7 @@ export function shareRows(
   }));
 }
 
-/** A result of a gate as it is stored: hardly any has all that it may have, and each delivery has four or more. */
+/** A gate's result as stored, without empty fields at its end: few have all fields, and a delivery has four or more. */
 type ShortResult = readonly [
   gate: GateResult['gate'],
   outcome: GateResult['outcome'],
@@ -94,12 +94,12 @@ export function readGateResults(text: string): GateResult[] {
   }));
 }
 
-/** What a run was started by, but for its body. */
+/** The columns of what started a run, without its body. */
 export const INPUT_COLUMNS = ['trigger_content_type', 'trigger_headers'] as const;
 
 const LATER = ['cancel_requested_at', 'cancel_reason', 'timed_out_at', 'deliveries'] as const;
 
-/** The columns of a new run, and then what it was started by. */
+/** The columns of a new run, then those of what started it. */
 export const RUN_COLUMNS = [...columnsOf('runs', { without: LATER }), ...INPUT_COLUMNS] as const;
 
 export type RunRow = Readonly<Record<(typeof RUN_COLUMNS)[number], Value>>;
@@ -126,7 +126,7 @@ export function runRow(run: NewRun, idempotencyKey: string | null): RunRow {
   };
 }
 
-/** The same of the first steps of a run. */
+/** The columns of the first steps of a run. */
 export const STEP_COLUMNS = [
   'run_id',
   'flow_id',
@@ -141,7 +141,7 @@ export const STEP_COLUMNS = [
 
 type StepRow = Readonly<Record<(typeof STEP_COLUMNS)[number], Value>>;
 
-/** With a lease, as many steps as it says are leased to its holder instead of due. */
+/** With a lease, the first steps, up to its limit, are leased to its holder instead of becoming due. */
 export function stepRows(run: NewRun, lease: BirthLease | undefined): StepRow[] {
   return run.steps.map(({ stepKey, stepType, dueAt }, index) => {
     const holder = lease === undefined || index >= lease.limit ? null : lease.holder;
@@ -159,12 +159,12 @@ export function stepRows(run: NewRun, lease: BirthLease | undefined): StepRow[] 
   });
 }
 
-/** A value as SQLite's threads send and bind it: it has no boolean. */
+/** A value as SQLite's threads send and bind it, which have no boolean. */
 export type SentValue = Exclude<Value, boolean>;
 
 /**
- * Makes a list that crosses threads. What `map` makes is a sparse list to V8 once that code is optimised, and is cloned
- * entry by entry with its index: 22 values took 9 µs instead of 6.
+ * Makes a list that crosses threads. To V8 the result of `map` is a sparse list once that code is optimised, and it is
+ * cloned entry by entry with its index: 22 values took 9 µs instead of 6.
  */
 export function listOf<Given, Value>(given: readonly Given[], make: (one: Given) => Value): Value[] {
   const values: Value[] = [];
@@ -172,7 +172,7 @@ export function listOf<Given, Value>(given: readonly Given[], make: (one: Given)
   return values;
 }
 
-/** The values of a row as a list, which is how they cross threads and are bound. */
+/** The values of a row as a list, the form in which they cross threads and are bound. */
 export function valuesOf<Column extends string>(
   columns: readonly Column[],
   row: Readonly<Record<Column, Value>>,
@@ -185,12 +185,12 @@ export function valuesOf<Column extends string>(
   return values;
 }
 
-/** Where a list of values has which column. */
+/** The place of each column in a list of values. */
 export function placesOf<Column extends string>(columns: readonly Column[]): Readonly<Record<Column, number>> {
   return Object.fromEntries(columns.map((column, place) => [column, place])) as Record<Column, number>;
 }
 
-/** What of an acceptance decides about it. */
+/** The part of an acceptance that decides about it. */
 export function candidateOf(acceptance: Acceptance): Candidate {
   const { delivery, nonce, idempotencyKey = null, event, verifiedBy = null, isFiltered, signal, run } = acceptance;
   const { flowId, triggerKey, revision, subFlows, pins, order, sourceRunId, startedAt } = run;
@@ -228,7 +228,7 @@ function joiningOf({ coalesce: claim, delivery, run }: Acceptance): Joining | un
   };
 }
 
-/** Hex SHA-256 of the body that an idempotency key stands for; an empty string without one. */
+/** Hex SHA-256 of the body that the idempotency key belongs to; an empty string without a key. */
 function bodyDigestOf({ idempotencyKey, run }: Acceptance): string {
   return idempotencyKey === undefined ? '' : hash('sha256', run.trigger.body);
 }

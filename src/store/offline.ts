@@ -20,7 +20,7 @@ export async function inspectStore(
   return (await import('./postgres/inspect.ts')).inspectDatabase(database, chainKey);
 }
 
-/** Looks at a database as `sluice doctor` does, whether or not a service is using it. Throws a descriptive error. */
+/** Examines a database for `sluice doctor`, whether or not a service is using it. Throws a descriptive error. */
 export async function examineStore(
   database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,
   request: ExaminationRequest,
@@ -40,7 +40,7 @@ export async function migrateStore(
 
 /** An empty store in the memory of this thread, for simulations: see `openMemoryStore` of SQLite. */
 export async function openSimulationStore(): Promise<Store> {
-  // Loaded only here: a service that rehearses nothing has no database in its own thread.
+  // Loaded only here: a service that rehearses nothing does without a database in its own thread.
   return (await import('./sqlite/memory.ts')).openMemoryStore();
 }
 

@@ -4,16 +4,16 @@ import { type BodySealer, sealedBytes } from './sealed-body.ts';
 import { openSqliteStore, type SqliteStoreOptions } from './sqlite/client.ts';
 import type { LearnedKey, Store } from './store.ts';
 
-/** How many deliveries are kept that started no run, and that wait for their flow to start runs. */
+/** How many deliveries are kept: those that started no run, and those held until their flow starts runs. */
 export type StoreBounds = Required<Pick<SqliteStoreOptions, 'log' | 'held'>>;
 
-/** The database, and what a store on it needs; `kind` says which. */
+/** The database, named by `kind`, and the options of a store on it. */
 type OpenStoreOptions = {
-  /** Seals what is secret at rest; in plain where not given. */
+  /** Seals secrets at rest; without it they are stored in plain. */
   readonly sealer?: BodySealer | undefined;
 } & (({ readonly kind: 'sqlite' } & SqliteStoreOptions) | ({ readonly kind: 'postgres' } & PostgresStoreOptions));
 
-/** Opens the store that a service works with; `test/store/stores.ts` has every kind of it. */
+/** Opens the store that a service works with; `test/store/stores.ts` opens every kind. */
 export async function openStore(options: OpenStoreOptions): Promise<Store> {
   const { sealer } = options;
   return withSealedKeys(
@@ -24,14 +24,14 @@ export async function openStore(options: OpenStoreOptions): Promise<Store> {
 
 async function openBackend(options: OpenStoreOptions): Promise<Store> {
   if (options.kind === 'sqlite') return openSqliteStore(options);
-  // Loaded only here: its driver costs a service on SQLite start and memory.
+  // Loaded only here: the driver costs start time and memory, which a service on SQLite saves.
   const { openPostgresStore } = await import('./postgres/client.ts');
   return openPostgresStore(options);
 }
 
 /**
- * A store that seals refused bodies at rest: callers see bodies, the backend sees bytes. A body that was sealed with
- * another key or tampered with reads as null.
+ * A store that seals refused bodies at rest: callers see bodies, the backend sees bytes. A body sealed with another
+ * key, or tampered with, reads as null.
  */
 export function withSealedBodies(store: Store, sealer: BodySealer | undefined): Store {
   const opened = (record: DeliveryRecord): DeliveryRecord => {
@@ -60,8 +60,8 @@ export function withSealedBodies(store: Store, sealer: BodySealer | undefined): 
 }
 
 /**
- * A store that seals learned keys at rest. A key that was sealed with another key or tampered with reads as one without
- * a secret: it verifies nothing, and still keeps other keys from taking its place.
+ * A store that seals learned keys at rest. A key sealed with another key, or tampered with, reads as one without a
+ * secret: it verifies nothing, and still prevents other keys from taking its place.
  */
 export function withSealedKeys(store: Store, sealer: BodySealer | undefined): Store {
   const opened = (key: LearnedKey): LearnedKey => {
@@ -85,7 +85,7 @@ export function withSealedKeys(store: Store, sealer: BodySealer | undefined): St
   };
 }
 
-/** Binds a sealed key to its trigger: it opens for no other one, and not as the body of a delivery. */
+/** Binds a sealed key to its trigger: it opens for no other trigger, and not as the body of a delivery. */
 function belongsTo({ flowId, triggerKey, scheme }: LearnedKey): string {
   return `key of ${JSON.stringify([flowId, triggerKey, scheme])}`;
 }

@@ -1,4 +1,4 @@
-/** A member that a part adds to every store, as far as its callers see it; `decisions/part.ts` says how it is written. */
+/** A member that a part adds to every store, as callers see it; `decisions/part.ts` says how to write one. */
 interface PartVerb {
   readonly access: 'read' | 'log' | 'write';
   decide(port: never, ...given: never[]): Iterator<unknown, unknown, unknown>;
@@ -34,7 +34,7 @@ export function handlesOf(
   return (part) => {
     const handle = handles.get(part) ?? handleOf(part);
     handles.set(part, handle);
-    // The operations of both backends have no types for names that they do not know: the part has them.
+    // The operations of the backends have no types for names that they do not know; the part has these types.
     return handle as never;
   };
 }

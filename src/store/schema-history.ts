@@ -3,7 +3,7 @@ interface Applied {
   readonly name: string;
 }
 
-/** Throws where a database has a migration of that number that is another one: a build between two releases made it. */
+/** Throws if a database has a different migration under one of our numbers: a build between two releases made it. */
 export function checkHistory(applied: readonly Applied[], own: readonly Applied[]): void {
   for (const { version, name } of own) {
     const other = applied.find((migration) => migration.version === version);

@@ -1,18 +1,18 @@
 import type { SchemaDifference } from './contract/examination.ts';
 
 /**
- * What a schema holds, by name, such as `table runs`, `column runs.id`, `index runs_by_time on runs`, `trigger note on runs`
- * and `view run_inputs`, with how it is made where that is known.
+ * The objects of a schema, by name, such as `table runs`, `column runs.id`, `index runs_by_time on runs`, `trigger note
+ * on runs` and `view run_inputs`, each with its definition where that is known.
  */
 export type SchemaObjects = ReadonlyMap<string, string>;
 
-/** What differs between a schema and the one that migrations make. Tables of others are ignored. */
+/** How a schema differs from the one that migrations make. Ignores tables of others. */
 export function schemaDifference(found: SchemaObjects, own: SchemaObjects): SchemaDifference {
   const lacks: string[] = [];
   for (const [name, form] of own) {
     const [, ofColumn, ofOther] = /^(?:column (.*)\.|.* on (.*))/.exec(name) ?? [];
     const table = ofColumn ?? ofOther;
-    // What a missing table had is not told.
+    // Of a missing table only the table is reported, not its columns, indexes and triggers.
     if (table !== undefined && !found.has(`table ${table}`) && !found.has(`view ${table}`)) continue;
     if (!found.has(name)) lacks.push(`the ${name} is missing`);
     else if (found.get(name) !== form) lacks.push(`the ${name} was changed`);
@@ -27,7 +27,7 @@ export function schemaDifference(found: SchemaObjects, own: SchemaObjects): Sche
 
 const MOST_NAMED = 5;
 
-/** Throws where something is missing: what relies on it would fail one delivery after the other, or let one pass twice. */
+/** Throws if something is missing: code that relies on it would fail each delivery, or let one pass twice. */
 export function refuseIncomplete({ lacks }: SchemaDifference): void {
   if (lacks.length === 0) return;
   const more = lacks.length > MOST_NAMED ? `; and ${lacks.length - MOST_NAMED} more` : '';

@@ -3,11 +3,11 @@ import type { ChainKey } from './activity-chain.ts';
 
 /** Seals bodies for the store and opens them again. A sealed body opens only for its own delivery. */
 export interface BodySealer {
-  /** Tells bodies sealed with this key from others; reveals nothing of the key. */
+  /** Distinguishes bodies sealed with this key from others; reveals nothing of the key. */
   readonly keyId: string;
   /** For the hashes of the activity log. */
   readonly chainKey: ChainKey;
-  /** Equal for equal texts; reveals nothing of them without the key, however short they are. */
+  /** Equal for equal texts. Without the key it reveals nothing of a text, however short. */
   digest(text: string): string;
   seal(body: Uint8Array, deliveryId: string): Buffer;
   /** Undefined if the bytes are not those that were sealed. Opens the complete chunks of a truncated body. */
@@ -17,12 +17,12 @@ export interface BodySealer {
 const ALGORITHM = 'aes-256-gcm';
 const PREFIX_BYTES = 8;
 const TAG_BYTES = 16;
-/** A list shows this much of a body: the first chunk can be opened and verified without the others. */
+/** The size of the part of a body that a list shows: the first chunk can be opened and verified without the others. */
 const CHUNK_BYTES = 65_536;
 // A passphrase may be short, so each guess costs some 100 ms and 64 MiB. The service pays that once, at the start.
 const SCRYPT = { N: 65_536, r: 8, p: 1, maxmem: 128 * 1024 * 1024 };
 
-/** A key that Sluice made: 32 random bytes, from which nothing has to be derived. */
+/** A key that Sluice made: 32 random bytes, which need no derivation. */
 export const MADE_KEY = /^sluice-key-([0-9a-f]{64})$/;
 
 export function newKey(): string {
@@ -96,7 +96,7 @@ function openChunk(
   }
 }
 
-/** An empty body has one empty chunk, so that it is verified too. */
+/** Even an empty body has a chunk, so that it is verified too. */
 function chunkCount(bodyBytes: number): number {
   return Math.max(1, Math.ceil(bodyBytes / CHUNK_BYTES));
 }

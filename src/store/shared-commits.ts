@@ -1,7 +1,7 @@
-/** How long a call may wait for others to share its commit, in milliseconds; all other calls wait for none. */
+/** How long a call can wait for others to share its commit, in milliseconds; calls not named here never wait. */
 export const SHARE_MS = { accept: 2, recordDelivery: 5, advance: 20 } as const;
 
-/** So many calls wait no longer. On SQLite a commit of one costs 900 µs, of 14 120 µs a call, of 50 72 µs. */
+/** This many calls wait no longer. On SQLite a commit costs 900 µs for 1 call, 120 µs a call for 14, 72 µs for 50. */
 const ENOUGH_CALLS = 16;
 
 /** A longer gap between calls counts as this one, so that a few calls after a lull show the new rate. */
@@ -9,20 +9,20 @@ const MAX_GAP_MS = 8 * SHARE_MS.advance;
 
 type Timers = Pick<typeof globalThis, 'setTimeout' | 'clearTimeout'>;
 
-/** As they are when this module loads: whoever puts others in their place means those of flows. */
+/** Kept from when this module loads: code that replaces the global timers later means those of flows. */
 const TIMERS: Timers = { setTimeout, clearTimeout };
 
 /**
- * Decides when calls are sent that share a commit: a commit of one call costs nearly as much as one of ten. Calls wait
- * only while others are likely to come; only cost depends on that, never what is stored or in which order.
+ * Decides when to send calls that share a commit: a commit of one call costs nearly as much as one of ten. Calls wait
+ * only while others are likely to come. Only cost depends on that, never what is stored or in which order.
  */
 export class SharedCommits {
   readonly #send: () => void;
   readonly #timers: Timers;
-  /** The mean time between calls; the newest counts an eighth. */
+  /** The moving average of the time between calls; the newest counts an eighth. */
   #gapMs = MAX_GAP_MS;
   #lastAt = Number.NEGATIVE_INFINITY;
-  /** When the calls are to be sent: 0 at the end of this turn of the event loop, infinity where none wait. */
+  /** When to send the calls: 0 at the end of this turn of the event loop, infinity if none wait. */
   #sendAt = Number.POSITIVE_INFINITY;
   #cancel = () => {};
 
@@ -36,7 +36,7 @@ export class SharedCommits {
     return this.#sendAt === Number.POSITIVE_INFINITY;
   }
 
-  /** A call came that may wait for so long, the last of `count` that wait. */
+  /** Notes a call that may wait for `shareMs`, the last of `count` waiting calls. */
   expect(shareMs: number, count: number): void {
     const now = performance.now();
     this.#gapMs += (Math.min(now - this.#lastAt, MAX_GAP_MS) - this.#gapMs) / 8;

@@ -5,25 +5,25 @@ import { type BodySealer, bodySealer, MADE_KEY, newKey } from './sealed-body.ts'
 
 /** The keys of one database. */
 export interface StoreKeys {
-  /** Seals from now on; undefined where there is none. */
+  /** Seals new secrets; undefined if there is no key. */
   readonly current: BodySealer | undefined;
-  /** That of an earlier time too. */
+  /** Also finds keys that were in use earlier. */
   find(keyId: string): BodySealer | undefined;
 }
 
-/** Of databases in memory, which nothing outlives. */
+/** Shared by the databases in memory, which end with this process. */
 let keyInMemory: BodySealer | undefined;
 
 interface KeyOptions {
-  /** That of `SLUICE_STORE_KEY`. */
+  /** The key of `SLUICE_STORE_KEY`. */
   readonly sealer: BodySealer | undefined;
-  /** Makes the file where it is not there; called with its path once it is. Without it nothing is written. */
+  /** Called with the path after a key file is made. Without it no file is made. */
   readonly onMade?: ((path: string) => void) | undefined;
 }
 
 /**
- * The keys that secrets of manifests are sealed with: that of the settings, or else one in a file next to the SQLite
- * database, readable by its owner alone. On PostgreSQL there is none but that of the settings, which replicas share.
+ * The keys that seal secrets of manifests: the key of the settings, or else one in a file next to the SQLite database,
+ * readable by its owner alone. PostgreSQL has only the key of the settings, which replicas share.
  */
 export function storeKeys(
   database: { readonly kind: 'postgres' } | { readonly kind: 'sqlite'; readonly path: string },
@@ -65,11 +65,11 @@ function unusable(path: string, what: 'read' | 'written', error: unknown): Store
   });
 }
 
-/** The process that makes it has the database for itself, and no start can use a part of a key. */
+/** The process that makes the key has the database to itself, and no start ever finds a part of a key. */
 function makeKey(path: string, onMade: (path: string) => void): string {
   const text = newKey();
   try {
-    // Before anything is sealed with it.
+    // Written before anything is sealed with it.
     writeWhole(path, `${text}\n`);
   } catch (error) {
     throw unusable(path, 'written', error);

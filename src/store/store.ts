@@ -26,46 +26,46 @@ export type * from './contract/runs.ts';
  */
 export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, ActivityStore, ReplicaStore {
   /**
-   * What other processes change, from the moment that a reader begins. Each reader gets all of it, in order; changes that
-   * it has not taken yet and that say the same are joined, so that a slow reader costs no memory. A backend that may have
-   * missed some yields one for each flow instead. Ends when the store closes and never rejects. Where one process at a
-   * time has the store, nothing is ever yielded.
+   * Changes by other processes, from the moment that a reader begins. Each reader gets all of them, in order; equal
+   * changes that it has not taken yet are joined, so that a slow reader costs no memory. A backend that may have missed
+   * some yields one for each flow instead. Ends when the store closes and never rejects. Yields nothing where only one
+   * process at a time has the store.
    */
   readonly changes: Changes;
-  /** Tells the other processes that watch, soon and together with others, that a run went on here. */
+  /** Tells watching processes that a run went on here: soon, and together with other runs. */
   runChanged(runId: string): void;
-  /** Whether this process is to be told by `changes` of the runs of others. */
+  /** Whether `changes` reports runs of other processes to this one. */
   watchRuns(isWatching: boolean): void;
-  /** Names this process among those that have the store, and the leases that it takes. */
+  /** The name of this process among those that have the store; also names the leases that it takes. */
   readonly replica: string;
-  /** What the database takes, and how far Purge is behind. */
+  /** The size of the database, and how far Purge is behind. */
   measureStorage(): Promise<StorageMeasure>;
   /** Resolves when the store can write, rejects with `StoreUnavailableError` when it cannot. */
   ping(): Promise<void>;
-  /** The verbs of a part, which must be in `features/store.ts`. */
+  /** The verbs of a part. The part must be in the list of `features/store.ts`. */
   of<Part extends StorePart>(part: Part): Members<Part>;
-  /** Finishes what was called before, then releases files and threads. Idempotent. */
+  /** Finishes earlier calls, then releases files and threads. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface StorageMeasure {
-  /** Of the database, or of its schema; 0 in memory. */
+  /** Size of the database, or of its schema; 0 in memory. */
   readonly fileBytes: number;
-  /** Of the write-ahead log; null where the server has one for all its databases. */
+  /** Size of the write-ahead log; null where the server has one log for all its databases. */
   readonly walBytes: number | null;
-  /** What a database in this place may still grow by; null where that cannot be asked. */
+  /** By how much a database in this place can still grow; null where the store cannot find out. */
   readonly freeBytes: number | null;
-  /** When the nonce ended that has ended first and is still kept; null where there is none. */
+  /** The earliest end among the nonces that are still kept; null if there are none. */
   readonly oldestNonceEnd: number | null;
 }
 
-/** What is in a database: verbs of parts that write reject. */
+/** Reads the contents of a database. Verbs of parts that write reject. */
 export type Inspection = Pick<
   Store,
   'listDeployed' | 'findFlow' | 'findRevision' | 'readLiveFlow' | 'findSuperseded' | 'listRoutes' | 'of' | 'close'
 >;
 
 export interface Changes extends AsyncIterable<Change> {
-  /** How long ago the store last looked at all that other processes had changed, in milliseconds; 0 where none can. */
+  /** How many milliseconds ago the store last looked at all changes by other processes; 0 where there are no others. */
   unseenMs(): number;
 }

@@ -4,7 +4,7 @@ import type { OrderKey, RunTrigger } from '../model/run.ts';
 const load = createRequire(import.meta.url);
 
 /**
- * Reads the keys of stored runs, as `orderKeyReader` does. Expressions are loaded with the first key, and at once: the
+ * Reads the keys of stored runs, as `orderKeyReader` does. Loads the expressions synchronously, with the first key: the
  * threads of the store hardly ever need them, and they take 3 MB and 15 ms of CPU in each thread.
  */
 export function storedKeyReader(source: string): (trigger: RunTrigger) => OrderKey {

@@ -3,7 +3,7 @@ export type ColumnType = 'text' | 'id' | 'integer' | 'real' | 'boolean' | 'bytes
 
 export interface Table<Type = ColumnType> {
   readonly columns: Readonly<Record<string, Type>>;
-  /** The primary key, or, where each store has one of its own, what else names a row. */
+  /** The primary key; where each store has another primary key, the columns that identify a row besides. */
   readonly key: readonly string[];
 }
 
@@ -13,8 +13,8 @@ const value = { inputs_revision: 'integer', error: 'text', input: 'text', output
 const searchKey = { name: 'text', folded: 'text', value: 'text' } as const;
 
 /**
- * The tables that every store has, with the columns that they have everywhere: what `sluice copy` copies, in this order.
- * A test compares the schemas that the migrations make with these, and with what each store adds below.
+ * The tables of every store, with the columns that they have everywhere: `sluice copy` copies these, in this order. A
+ * test compares the schemas that the migrations make with these tables and the additions of each store below.
  */
 export const TABLES = {
   flows: {
@@ -480,7 +480,7 @@ export const TABLES = {
 
 type ColumnsOf<Name extends keyof typeof TABLES> = keyof (typeof TABLES)[Name]['columns'] & string;
 
-/** The columns of a table in their order, but for some. */
+/** The columns of a table in their order, without some. */
 export function columnsOf<Name extends keyof typeof TABLES, Left extends ColumnsOf<Name>>(
   table: Name,
   { without }: { readonly without: readonly Left[] },
@@ -491,19 +491,19 @@ export function columnsOf<Name extends keyof typeof TABLES, Left extends Columns
   );
 }
 
-/** The name of a column outside of the store. */
+/** The name that a column has outside of the store. */
 export type FieldOf<Column extends string> = Column extends `${infer First}_${infer Rest}`
   ? `${First}${Capitalize<FieldOf<Rest>>}`
   : Column;
 
-/** Selects columns under those names: `own.flow_id AS "flowId"`. */
+/** Selects columns under the names that they have outside of the store: `own.flow_id AS "flowId"`. */
 export function selectedAs(row: string, columns: readonly string[]): string {
   return columns
     .map((column) => `${row}.${column} AS "${column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())}"`)
     .join(', ');
 }
 
-/** Counts, of which each writer of PostgreSQL has its own rows, so that commits never wait for another one's. */
+/** Tables of counts. In PostgreSQL each writer has its own rows there, so that commits never wait for each other. */
 const COUNT_NAMES = [
   'delivery_counts',
   'delivery_hours',
@@ -520,13 +520,13 @@ export const COUNTS: ReadonlySet<string> = new Set(COUNT_NAMES);
 const one = { id: 'integer' } as const;
 const size = { rows: 'integer', bytes: 'integer' } as const;
 
-/** Not copied: whoever leased a step has no lease in another database. */
+/** Not copied: the process that leased a step has no lease in another database. */
 const leaseOwner = { lease_owner: 'text' } as const;
 
-/** Not copied: the order of commits is that of one database. */
+/** Not copied: each database has its own order of commits. */
 const consumers = { position: 'integer', joined: 'integer' } as const;
 
-/** Not copied: whoever calls a host of it calls it no more for another database. */
+/** Not copied: a process that holds a place of a host calls that host for this database only. */
 const places = {
   host_places: {
     key: ['queue', 'place'],
@@ -534,9 +534,9 @@ const places = {
   },
 } as const;
 
-/** What SQLite has for itself. */
+/** Columns, keys and tables that only SQLite has. */
 export const SQLITE_ADDS = {
-  /** A nonce or an event id is found by its hash, which is indexed behind. */
+  /** Nonces and event ids are found by their hashes, which are indexed later. */
   columns: {
     nonces: { hash: 'integer' },
     event_ids: { hash: 'integer' },
@@ -562,7 +562,7 @@ export const SQLITE_ADDS = {
     },
     run_key_segments: { key: ['segment'], columns: { segment: 'integer', last_run: 'integer' } },
     count_changes: { key: ['seq'], columns: { seq: 'integer', changes: 'text' } },
-    // Two tables, since the delivery log may be in memory where deliveries that are held are not.
+    // Two tables, since the delivery log may be in memory, but held deliveries never are.
     refused_state: { key: ['id'], columns: { ...one, ...size } },
     held_state: { key: ['id'], columns: { ...one, ...size } },
     pings: { key: ['id'], columns: { ...one, count: 'integer' } },
@@ -572,15 +572,15 @@ export const SQLITE_ADDS = {
 
 const slot = { slot: 'integer' } as const;
 
-/** What PostgreSQL has for itself. */
+/** Columns, keys and tables that only PostgreSQL has. */
 export const POSTGRES_ADDS = {
   columns: {
     ...Object.fromEntries([...COUNTS].map((name) => [name, slot])),
-    // A text from outside may be too long for an index.
+    // Texts from outside may be too long for an index.
     nonces: { digest: 'id' },
     event_ids: { digest: 'id' },
     idempotency_keys: { digest: 'id' },
-    // `run_inputs` is a view of these.
+    // `run_inputs` is a view of the first three.
     runs: { trigger_content_type: 'text', trigger_headers: 'text', trigger_body: 'bytes', xid: 'integer' },
     run_deliveries: { xid: 'integer' },
     steps: leaseOwner,
@@ -589,7 +589,7 @@ export const POSTGRES_ADDS = {
   keys: { nonces: ['digest'], event_ids: ['digest'], idempotency_keys: ['digest'], run_inputs: [] },
   tables: {
     ...places,
-    // Claimed by insert, so that of two replicas one wins; SQLite has an index of `redelivered_from`.
+    // Claimed by insert, so that one of two replicas wins; SQLite has an index of `redelivered_from` instead.
     redeliveries: { key: ['source'], columns: { source: 'id', delivery_id: 'id', run_id: 'id' } },
     kept_sizes: { key: ['kind', 'slot'], columns: { kind: 'text', ...slot, ...size } },
     replicas: {
@@ -616,7 +616,7 @@ export const POSTGRES_ADDS = {
   },
 } as const satisfies StoreAdds;
 
-/** Columns of the tables above, keys where those differ, and tables. Two types are PostgreSQL's alone. */
+/** Additional columns of the tables above, keys that differ, and further tables. Two types are PostgreSQL's alone. */
 interface StoreAdds {
   readonly columns: Readonly<Record<string, Readonly<Record<string, ColumnType>>>>;
   readonly keys: Readonly<Record<string, readonly string[]>>;
@@ -632,7 +632,7 @@ export const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
   bytes: 'bytea',
 };
 
-/** What names the columns of rows that are one parameter: `jsonb_to_recordset(…) AS given (id uuid, name text)`. */
+/** Names the columns of rows passed as one parameter: `jsonb_to_recordset(…) AS given (id uuid, name text)`. */
 export function givenRows(
   types: Readonly<Record<string, ColumnType>>,
   names: readonly string[] = Object.keys(types),
