@@ -1,26 +1,26 @@
 /**
- * What people and programs did to the service, and which of their sessions they ended.
+ * Interventions: what people and programs did to the service. Also the dashboard sessions that they ended.
  *
- * Interventions are a chain of rows that are never changed (`activity-chain.ts`): each thing that is said of one adds a row
- * that says all of it again. Of several processes one adds at a time, within the transaction that adds.
+ * Interventions are a chain of rows that never change (`activity-chain.ts`): each later statement about one adds a row
+ * that repeats all of it. Of several processes one adds at a time, within the transaction that adds.
  */
 export interface ActivityStore {
-  /** Keeps an intervention that is about to happen. */
+  /** Stores an intervention that is about to happen. */
   beginIntervention(intervention: NewIntervention): Promise<void>;
-  /** Keeps how it ended. Changes nothing where it was never begun. */
+  /** Stores how it ended. Changes nothing if it was never begun. */
   endIntervention(end: { id: string; statusCode: number }): Promise<void>;
-  /** Adds a row that says so where the chain was last written with another key than this store's, or without one. */
+  /** Adds a row that reports a change of key, if the chain was last written with another key than now, or without. */
   changeActivityKey(change: { id: string; at: number }): Promise<void>;
   /**
-   * Ends a session of the dashboard. It is forgotten, by a later call, once it would have ended by itself. Times are those of
-   * the nonce ledger.
+   * Ends a session of the dashboard. A later call deletes this note once the session would have ended by itself. Times
+   * are those of the nonce ledger.
    */
   endSession(session: { id: string; lastsUntil: number; now: number }): Promise<void>;
-  /** Also where its credential was taken away since it began, and came back. */
+  /** Also true if its credential was removed after the session began, even if it came back. */
   isSessionEnded(session: { id: string; credential: string; begunAt: number }): Promise<boolean>;
-  /** Keeps which credentials there are from now on: one that is new, or has another mark, has no sessions from before. */
+  /** Stores the credentials in force from now on: a new one, or one with a changed mark, has no earlier sessions. */
   noteCredentials(given: { credentials: readonly { id: string; mark: string }[]; now: number }): Promise<void>;
-  /** A secret of the service itself, the same for all its processes: the one that is stored, else this one, which then is. */
+  /** A secret of the service itself, the same for all its processes: yields the stored one, or stores this one. */
   keepSecret(own: { name: string; secret: Uint8Array }): Promise<Uint8Array>;
 }
 
@@ -28,15 +28,15 @@ export interface NewIntervention {
   /** UUID v7. */
   readonly id: string;
   readonly at: number;
-  /** The name of a token or user, or what the service calls who has none. */
+  /** The name of a token or user, or the service's word for a caller without a name. */
   readonly actor: string;
-  /** Address that the request came from; null where it was no request. */
+  /** Address that the request came from; null if there was no request. */
   readonly clientIp: string | null;
   /** The operation's id in the OpenAPI document, such as `cancelRun`. */
   readonly action: string;
-  /** The flow, run, delivery or schedule; null where it is the whole service. */
+  /** The flow, run, delivery or schedule; null for the whole service. */
   readonly target: { readonly type: 'flow' | 'run' | 'delivery' | 'schedule'; readonly id: string } | null;
-  /** What else the address names, such as the step; by name. */
+  /** Other things that the address names, such as the step; by name. */
   readonly details: Readonly<Record<string, string>>;
   readonly reason: string | null;
 }

@@ -5,14 +5,14 @@
  * itself. A reader that reads the store after each change is correct even if it missed earlier ones.
  */
 export type Change =
-  /** A flow was deployed, enabled, disabled, drained, or opened again, or deliveries of it are held. */
+  /** A flow was deployed, enabled, disabled, drained or opened again, or holds deliveries. */
   | { readonly kind: 'flow'; readonly flowId: string }
-  /** A publisher handed over the key of a trigger of this flow, or an operator had one forgotten. */
+  /** A publisher handed over the key of a trigger of this flow, or an operator deleted it. */
   | { readonly kind: 'key'; readonly flowId: string }
   /** A cron trigger of this flow was paused, changed or fired. */
   | { readonly kind: 'schedule'; readonly flowId: string }
-  /** Runs were started, went on or ended; without ids it may be any. Told only while this process watches: see `watchRuns`. */
+  /** Runs started, went on or ended; without ids it can be any. Only while this process watches: see `watchRuns`. */
   | { readonly kind: 'runs'; readonly runIds: readonly string[] };
 
-/** A change of what each process keeps in memory of a flow. */
+/** A change to the facts about a flow that each process keeps in memory. */
 export type FlowChange = Exclude<Change, { kind: 'runs' }>;

@@ -4,29 +4,29 @@ import type { BirthLease } from './dispatch.ts';
 import type { FlowRecord } from './flows.ts';
 import type { NewRun, Page, PageQuery, TimeSpan } from './runs.ts';
 
-/** Acceptance, at once or once the flow starts runs. */
+/** Accepts deliveries, at once or when the flow starts runs again. */
 export interface DeliveryStore extends DeliveryLogStore {
   /**
-   * Inserts nonce, idempotency key, event id, delivery, run and due steps, or nothing. The same transaction checks that the run's
-   * revision is the newest and that its flow starts runs; otherwise the result is 'outdated'. With `lease` the first
-   * steps of an accepted run, as many as its limit says, are leased to the caller instead of due.
+   * Inserts nonce, idempotency key, event id, delivery, run and due steps, or nothing. The same transaction checks that
+   * the run's revision is the newest and that its flow starts runs; otherwise the result is 'outdated'. With `lease`,
+   * the first steps of an accepted run, up to its limit, are leased to the caller instead of becoming due.
    */
   accept(acceptance: Acceptance, lease?: BirthLease): Promise<AcceptResult>;
   /**
-   * As `accept` and `holdDelivery`, for one delivery to several triggers, each with the record and the run that it would have
-   * alone, in the order of their flows' ids: all of it or nothing. A nonce or an idempotency key that one of them knows
-   * counts for all; an event counts for the trigger that knows it. One record is kept, with what became of it at each.
+   * Like `accept` and `holdDelivery`, for one delivery to several triggers: all of it or nothing. Each has the record
+   * and run that it would have alone, in the order of their flows' ids. A nonce or idempotency key that one knows
+   * counts for all; an event counts for the trigger that knows it. One record is kept, with the outcome at each.
    */
   acceptShared(members: readonly SharedAcceptance[]): Promise<SharedResult>;
   /**
-   * As `accept`, but the run starts later, under the id in the result. If the flow starts runs and none of
-   * its deliveries is held any more, nothing is written and the result is 'open': accept the delivery instead. If the
-   * run's revision is not the newest, the result is 'outdated'.
+   * Like `accept`, but the run starts later, under the id in the result. If the flow starts runs and no longer holds
+   * deliveries, nothing is written and the result is 'open': accept the delivery instead. If the run's revision is not
+   * the newest, the result is 'outdated'.
    */
   holdDelivery(acceptance: Acceptance): Promise<HoldResult>;
   /**
-   * For each delivery whether one was accepted at the trigger under its event id or its nonce, verified or not, and is not
-   * forgotten yet. A hint for who would fetch it: its acceptance asks again.
+   * For each delivery: whether the trigger accepted its event id or its nonce, verified or not, and still knows it. A
+   * hint for callers about to fetch the delivery: its acceptance asks again.
    */
   areAccepted(query: AcceptedQuery): Promise<readonly boolean[]>;
   /** Deletes at most `limit` nonces, event ids and groups of deliveries that ended before `now`; yields how many. */
@@ -35,39 +35,39 @@ export interface DeliveryStore extends DeliveryLogStore {
 
 export interface Acceptance {
   /**
-   * Absent where no webhook started the run. Its `runId` is that of the run. A second delivery with the same
+   * Absent if no webhook started the run. Its `runId` is that of the run. A second delivery with the same
    * `redeliveredFrom` yields 'duplicate' with the run of the first one, and nothing is written.
    */
   readonly delivery?: DeliveryRecord | undefined;
   readonly nonce?: NonceClaim | undefined;
-  /** Names the key that verified the delivery; `features/keys` counts by it. It counts with the acceptance, but not for a replay. */
+  /** Names the key that verified the delivery, for `features/keys`. Counts with the acceptance, not for a replay. */
   readonly verifiedBy?: string | undefined;
-  /** Scoped to the flow and the trigger. A known one with another body than the first's is a conflict. */
+  /** Scoped to the flow and the trigger. A known key with a different body is a conflict. */
   readonly idempotencyKey?: string | undefined;
-  /** The event that it tells of: a second delivery of a known one is a duplicate. */
+  /** The event that the delivery reports: a second delivery of a known event is a duplicate. */
   readonly event?: EventClaim | undefined;
-  /** The trigger starts no run for it: unless it repeats something, nonce and delivery are kept, and the result is 'filtered'. */
+  /** The trigger starts no run for it: unless it is a repetition, nonce and delivery are kept. Yields 'filtered'. */
   readonly isFiltered?: true | undefined;
   /**
-   * It joins the run that waits for deliveries of its key, if one does: the result is 'coalesced'. Else its own run, which
-   * is planned to start when its trigger says, waits for others.
+   * It joins the run that waits for deliveries of its key, if there is one: the result is 'coalesced'. Otherwise its
+   * own run, planned to start when its trigger says, waits for others.
    */
   readonly coalesce?: CoalesceClaim | undefined;
-  /** It starts no run, and answers the steps that wait for it: the result is 'answered'. Names and delivery are kept. */
+  /** It starts no run, but answers steps that wait for it: the result is 'answered'. Names and delivery are kept. */
   readonly signal?: SignalClaim | undefined;
-  /** Where several processes share the store: the result is 'outdated' if this one knew less of its flows than is stored. */
+  /** If several processes share the store: the result is 'outdated' if this one knew less of its flows than it has. */
   readonly judgedBy?: JudgedBy | undefined;
   readonly run: NewRun;
 }
 
 type FieldOfRun = 'flowId' | 'triggerKey' | 'revision' | 'subFlows' | 'pins' | 'order' | 'sourceRunId' | 'startedAt';
 
-/** What decides an acceptance. A backend's calls have the rows to store besides. */
+/** The facts that decide an acceptance. A backend's calls also have the rows to store. */
 export interface Candidate extends Pick<NewRun, FieldOfRun> {
-  /** The run that starts if nothing else answers. */
+  /** The run that starts unless another result applies. */
   readonly runId: string;
   readonly body: Uint8Array;
-  /** Undefined where no webhook started the run. */
+  /** Undefined if no webhook started the run. */
   readonly record: Pick<DeliveryRecord, 'id' | 'receivedAt' | 'outcome'> | undefined;
   readonly redeliveredFrom: string | null;
   readonly nonce: NonceClaim | undefined;
@@ -77,13 +77,13 @@ export interface Candidate extends Pick<NewRun, FieldOfRun> {
   readonly event: EventClaim | undefined;
   readonly verifiedBy: string | null;
   readonly isFiltered: boolean;
-  /** Undefined where it starts a run. */
+  /** Undefined if it starts a run. */
   readonly signal: SignalClaim | undefined;
-  /** Undefined where it shares a run with no other. */
+  /** Undefined if it shares no run with others. */
   readonly joining: Joining | undefined;
 }
 
-/** What a delivery brings to a run that it shares with others. */
+/** What a delivery adds to a run that it shares with others. */
 export interface Joining {
   readonly claim: CoalesceClaim;
   readonly deliveryId: string | null;
@@ -93,23 +93,23 @@ export interface Joining {
   readonly headers: string;
 }
 
-/** What a process knew of flows when it judged a delivery. */
+/** What a process knew about flows when it judged a delivery. */
 export interface JudgedBy {
-  /** Where it was sent, in lower case: all flows that have the slug count, and those that had it. */
+  /** The slug it was sent to, in lower case: all flows count that have the slug or had it. */
   readonly slug: string;
-  /** Whether the process knew of the flow what is stored of it now. */
+  /** Whether the process knew the flow as it is stored now. */
   isCurrent(stored: FlowRecord): boolean;
 }
 
-/** A delivery as one of several triggers takes it. */
+/** A delivery at one of several triggers. */
 export interface SharedAcceptance {
   readonly acceptance: Acceptance;
-  /** `later`: it is held. `never`: its flow takes no deliveries now, and only keeps the nonce. */
+  /** `later`: the delivery is held. `never`: its flow takes no deliveries now; only the nonce is kept. */
   readonly start: 'now' | 'later' | 'never';
   readonly lease?: BirthLease | undefined;
 }
 
-/** What became of a delivery at one trigger. A duplicate has no run where only another trigger knew its idempotency key. */
+/** What a delivery led to at one trigger. A duplicate has no run if only another trigger knew its idempotency key. */
 export interface SharedOutcome {
   readonly flowId: string;
   readonly triggerKey: string;
@@ -122,18 +122,18 @@ export interface SharedOutcome {
 }
 
 export type SharedResult =
-  /** All of it is durable, in the order of the members; `lead` is the place of the one that the record is about. */
+  /** All of it is durable. Outcomes are in the order of the members; `lead` is the place of the one in the record. */
   | {
       readonly kind: 'shared';
       readonly outcomes: readonly SharedOutcome[];
       readonly lead: number;
-      /** That of the record. */
+      /** The run in the record. */
       readonly runId: string | null;
       readonly isReplay: boolean;
     }
-  /** The delivery was delivered again before: nothing was written. */
+  /** This delivery was redelivered before: nothing was written. */
   | { readonly kind: 'repeated'; readonly runId: string | null }
-  /** As of `accept`; the flow that changed is to be read again. */
+  /** As for `accept`; read this flow again, since it changed. */
   | { readonly kind: 'outdated'; readonly flowId: string }
   | Extract<AcceptResult, { kind: 'conflict' | 'replayed' }>;
 
@@ -145,7 +145,7 @@ export interface AcceptedQuery {
   readonly names: readonly DeliveryNames[];
 }
 
-/** What is known of a delivery that was not accepted here, or not yet. */
+/** The known names of a delivery that was not accepted here, or not yet. */
 export interface DeliveryNames {
   readonly eventId?: string | undefined;
   readonly nonce?: Pick<NonceClaim, 'header' | 'value'> | undefined;
@@ -153,51 +153,51 @@ export interface DeliveryNames {
 
 export interface NonceClaim {
   readonly value: string;
-  /** Lower-case name of the header that the value is of; '' where the value is the digest. */
+  /** Lower-case name of the header that has the value; '' if the value is the digest. */
   readonly header: string;
-  /** Hex SHA-256 of the signed bytes: what the delivery is known by once another header is named, or none. */
+  /** Hex SHA-256 of the signed bytes: identifies the delivery once the trigger names another header, or none. */
   readonly digest: string;
-  /** An unverified nonce stands only against other unverified ones. */
+  /** An unverified nonce counts only against other unverified ones. */
   readonly isTrusted: boolean;
-  /** Whether anything asks for it now; else it is kept for a revision that does. */
+  /** Whether a gate asks for it now; otherwise it is kept for a later revision that does. */
   readonly isAsked: boolean;
-  /** Hex SHA-256 of the body, to tell an honest retry from a forgery. */
+  /** Hex SHA-256 of the body, to distinguish an honest retry from a forgery. */
   readonly bodySha256: string;
-  /** When the delivery came, by the time of the nonce ledger: one that was alive then still counts. See `ServiceClock`. */
+  /** When the delivery came, by the time of the nonce ledger: a nonce alive then still counts. See `ServiceClock`. */
   readonly arrivedAt: number;
-  /** From this instant of the ledger's time on the nonce counts as new again. */
+  /** From this instant of the ledger's time on, the nonce counts as new again. */
   readonly expiresAt: number;
-  /** Whether a known nonce refuses the delivery; else it is accepted and `nonce_replayed` joins its violations. */
+  /** Whether a known nonce refuses the delivery; otherwise it is accepted, with `nonce_replayed` in its violations. */
   readonly isEnforced: boolean;
 }
 
-/** Scoped to the flow and the trigger, as an idempotency key is; of verified deliveries alone. */
+/** Scoped to the flow and the trigger, as an idempotency key is; for verified deliveries only. */
 export interface EventClaim {
   readonly id: string;
-  /** Both by the time of the nonce ledger, as those of a nonce. */
+  /** Both by the time of the nonce ledger, like those of a nonce. */
   readonly arrivedAt: number;
   readonly expiresAt: number;
 }
 
 export type AcceptResult =
   /**
-   * All of it is durable. `isReplay`: the nonce was known and not enforced. `isWaiting`: another run of its key runs or waits
-   * before it, so that none of its steps is due or leased, and its deadline is not set yet.
+   * All of it is durable. `isReplay`: the nonce was known and not enforced. `isWaiting`: another run of its key runs or
+   * waits before it, so that none of its steps is due or leased, and its deadline is not set yet.
    */
   | { readonly kind: 'accepted'; readonly runId: string; readonly isReplay: boolean; readonly isWaiting?: true }
-  /** The idempotency key or the event was known: the delivery is kept, with the first run's id; no run was started. No id where that answered steps. */
+  /** The key or the event was known: no run starts. The delivery is kept, with the first run's id if it had one. */
   | { readonly kind: 'duplicate'; readonly runId: string | null; readonly isReplay: boolean }
-  /** It joined a run that waits for more deliveries; `startsNow` where it was the last one that fits. All of it is durable. */
+  /** It joined a run that waits for more deliveries; `startsNow`: it was the last that fits. All of it is durable. */
   | { readonly kind: 'coalesced'; readonly runId: string; readonly isReplay: boolean; readonly startsNow: boolean }
-  /** It is for steps that wait, and answered so many of them now. */
+  /** It is for waiting steps, and has now answered this many of them. */
   | { readonly kind: 'answered'; readonly runId: null; readonly answered: number; readonly isReplay: boolean }
-  /** Its trigger filters it: nonce and delivery are kept, but not for a redelivery, which leaves nothing. */
+  /** Its trigger filters it: nonce and delivery are kept; of a redelivery nothing is kept. */
   | { readonly kind: 'filtered'; readonly isReplay: boolean }
   /** The idempotency key was known, with another body: nothing was written. */
   | { readonly kind: 'conflict'; readonly runId: string }
-  /** The nonce was known and enforced: nothing was written. Without a run where what had it was filtered. */
+  /** The nonce was known and enforced: nothing was written. No run if the first delivery with it was filtered. */
   | { readonly kind: 'replayed'; readonly runId: string | null; readonly hasSameBody: boolean }
-  /** The run is not of the newest revision, or the flow starts no runs now: nothing was written; plan it again. */
+  /** The run's revision is not the newest, or the flow starts no runs now: nothing was written; plan the run again. */
   | { readonly kind: 'outdated' };
 
 export type HoldResult =
@@ -205,7 +205,7 @@ export type HoldResult =
   | { readonly kind: 'held'; readonly runId: string; readonly isReplay: boolean }
   | { readonly kind: 'open' };
 
-/** The delivery log: keeping it within bounds, and looking back on it. Counts are by the hour, as those of runs. */
+/** The delivery log: limits and reads it. Counts are by the hour, like those of runs. */
 interface DeliveryLogStore {
   /** Stores the record of a delivery that starts no run. */
   recordDelivery(record: DeliveryRecord): Promise<void>;
@@ -214,18 +214,18 @@ interface DeliveryLogStore {
    */
   listDeliveries(query: DeliveryQuery): Promise<Page<DeliveryRecord>>;
   findDelivery(id: string): Promise<DeliveryRecord | undefined>;
-  /** Deliveries received since then, by flow, trigger and reason, in the order of these. Counts outlive the records. */
+  /** Counts deliveries received since then, by flow, trigger and reason, in this order. Counts outlive the records. */
   countDeliveries(query: { since: number; recentSince: number }): Promise<DeliveryCount[]>;
-  /** Deletes at most `limit` older records; yields how many. Their counts stay in the stats. Held deliveries stay. */
+  /** Deletes at most `limit` older records, but no held deliveries; yields how many. Their counts stay in the stats. */
   purgeDeliveries(purge: { before: number; limit: number }): Promise<number>;
-  /** Returns at most so many free pages to the file system if many are free; yields how many. */
+  /** If many pages are free, returns at most this many to the file system; yields how many. */
   releaseSpace(request: { pages: number }): Promise<number>;
 }
 
-/** `since` and `until` are about the arrival. */
+/** `since` and `until` are times of arrival. */
 export interface DeliveryQuery extends DeliveryFilter, PageQuery {}
 
-/** What deliveries are picked by. */
+/** Selects deliveries. */
 export interface DeliveryFilter extends TimeSpan {
   readonly flowId?: string | undefined;
   /** Only deliveries to these flows. */
@@ -233,18 +233,18 @@ export interface DeliveryFilter extends TimeSpan {
   readonly reason?: Reason | undefined;
   readonly rejectedOnly?: boolean | undefined;
   readonly acceptedOnly?: boolean | undefined;
-  /** Answered with an error and started no run. */
+  /** Answered with an error, and started no run. */
   readonly refusedOnly?: boolean | undefined;
-  /** Held until the flow starts runs: the newest 10 000 of those. */
+  /** Held until the flow starts runs: the newest 10 000 of them. */
   readonly heldOnly?: boolean | undefined;
   readonly outcome?: DeliveryOutcome | undefined;
   /**
    * Part of an id, client address, scheme, reason, detail or run id, in any case. Searches the newest 10 000 that match
-   * the other filters. The first eight or more characters of an id are found however old it is, and so is a search key,
-   * or its beginning: the newest 3000 that have it, and 3000 that begin with it.
+   * the other filters. The first eight or more characters of an id are found at any age. So is a search key or its
+   * beginning: the newest 3000 that have it, and 3000 that begin with it.
    */
   readonly search?: string | undefined;
-  /** Search keys that it has, whole, in any case; the newest 3000 with each of them are looked at. */
+  /** Search keys of the delivery, whole, in any case; looks at the newest 3000 deliveries with each of them. */
   readonly searchKeys?: SearchKeys | undefined;
 }
 
@@ -254,11 +254,11 @@ export interface DeliveryCount {
   readonly reason: Reason | null;
   readonly rejected: boolean;
   readonly count: number;
-  /** Those of them that were received at `recentSince` or later. */
+  /** Those that were received at `recentSince` or later. */
   readonly recent: number;
-  /** Those of them that only the previous key verified. */
+  /** Those that only the previous key verified. */
   readonly usedPreviousKey: number;
 }
 
-/** Of a key that a trigger has: the one in force, or the one before it. */
+/** The role of a trigger's key: in force, or in force before that. */
 export type KeyRole = 'current' | 'previous';

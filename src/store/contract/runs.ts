@@ -16,7 +16,7 @@ import type { SearchKeys } from '../../model/search-keys.ts';
 export type { NewRun, Pins, StartedRun } from '../../model/run.ts';
 
 /**
- * Reading runs and counting them, and removing those that ended long ago.
+ * Reads and counts runs, and removes those that ended long ago.
  *
  * Counts are kept by the hour as things happen, so a month costs no more to read than an hour, however much happened in
  * it. An instant means the whole hour around it.
@@ -26,7 +26,7 @@ export interface RunStore extends StepStore {
   listRuns(query: RunQuery): Promise<Page<Run>>;
   findRun(runId: string): Promise<RunDetail | undefined>;
   /**
-   * What runs in flight wait for, and which steps of runs that ended failed. A step that was due by `dueBefore` waits for a
+   * What runs in flight wait for, and which steps of ended runs failed. A step that was due by `dueBefore` waits for a
    * slot, whatever it waited for until then.
    */
   describeRuns(query: {
@@ -35,14 +35,14 @@ export interface RunStore extends StepStore {
     dueBefore: number;
   }): Promise<RunDescriptions>;
   /**
-   * What expressions and `forwardBody` read: what started the run, and those of the named steps that have ended, or all
-   * ended steps if none are named, by key. Reads nothing if that is more than `maxBytes`; by default there is no limit.
+   * Reads the data of expressions and `forwardBody`: what started the run, and the ended steps among the named ones, or
+   * all ended steps if none are named, by key. Reads nothing if that exceeds `maxBytes`; by default there is no limit.
    */
   readRunInput(query: RunInputQuery): Promise<RunInput | LargeRunInput | undefined>;
-  /** Runs that ended since then, by flow and status. */
+  /** Counts runs that ended since then, by flow and status. */
   countEndedRuns(since: number): Promise<RunCount[]>;
   /**
-   * Removes one slice of the runs that ended before `before`, with everything of theirs but their deliveries: it
+   * Removes one slice of the runs that ended before `before`, with everything of theirs except their deliveries: it
    * removes runs, or deletes at most `maxRows` rows of removed runs. Call it until it is done. A run in flight is never
    * removed, nor one that a step of a run in flight waited for; a removed run disappears from every list at once.
    */
@@ -56,7 +56,7 @@ export interface PageQuery {
   readonly includeTotal?: boolean | undefined;
 }
 
-/** A span of time; without an end where one is left out. */
+/** A span of time, without a limit at an end that is left out. */
 export interface TimeSpan {
   /** From this instant on. */
   readonly since?: number | undefined;
@@ -67,18 +67,18 @@ export interface TimeSpan {
 export interface Page<T> {
   readonly items: T[];
   /**
-   * Rows that match, paging aside; undefined unless asked for. Where counters do not know, because the filters are finer,
-   * at most 10 000 are counted.
+   * Rows that match, on all pages; undefined unless asked for. Where counters do not know, because the filters are
+   * finer, at most 10 000 are counted.
    */
   readonly total: number | undefined;
   /**
-   * When the oldest row began of those that a search looked at, milliseconds since the Unix epoch: what is older was not
-   * searched. Absent where all was, and without `includeTotal`.
+   * When the oldest row began that a search looked at, milliseconds since the Unix epoch: older rows were not searched.
+   * Absent if all were, and without `includeTotal`.
    */
   readonly searchedUntil?: number;
 }
 
-/** What runs are picked by. `since` and `until` are about the start. */
+/** Selects runs. `since` and `until` are times of the start. */
 export interface RunFilter extends TimeSpan {
   readonly flowId?: string | undefined;
   /** Only runs of these flows. */
@@ -86,38 +86,38 @@ export interface RunFilter extends TimeSpan {
   /** Leaves out the runs of this flow. */
   readonly withoutFlow?: string | undefined;
   readonly status?: RunStatus | undefined;
-  /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as in deliveries. */
+  /** Part of a run id, flow name, trigger key or delivery id, or a search key; searched as for deliveries. */
   readonly search?: string | undefined;
-  /** Flows that the search means: their runs are found too, the newest 10 000 of each however old. */
+  /** Flows that the search means: also finds their runs, the newest 10 000 of each at any age. */
   readonly searchedFlows?: readonly string[] | undefined;
   /** The same for keys of triggers. */
   readonly searchedTriggers?: readonly string[] | undefined;
-  /** As in deliveries. */
+  /** As for deliveries. */
   readonly searchKeys?: SearchKeys | undefined;
   /**
-   * Only runs in flight with a step that waits for this, as `describeRuns` says: at most the 10 000 newest, or for a slot
-   * those with the 10 000 steps that fell due last.
+   * Only runs in flight with a step that waits for this, in the sense of `describeRuns`: at most the 10 000 newest, or
+   * for a slot those with the 10 000 steps that fell due last.
    */
   readonly waiting?: { readonly kind: WaitKind; readonly dueBefore: number } | undefined;
   /**
-   * Only runs with a step that failed so: those with the newest 10 000 of these steps, by when their runs started. A host
-   * and a message are looked for in the newest 30 000 steps that match the rest.
+   * Only runs with a step that failed like this: those with the newest 10 000 of these steps, by when their runs
+   * started. For a host or a message, only the newest 30 000 steps that match the rest are searched.
    */
   readonly cause?: CauseFilter | undefined;
 }
 
-/** What a step failed by. Steps within loops do not count: the loop's own error tells of them. */
+/** Why a step failed. Steps within loops do not count: the loop's own error describes them. */
 export interface CauseFilter {
   readonly step?: string | undefined;
   readonly code?: string | undefined;
   /** The host that was called, as an origin or without its scheme. */
   readonly host?: string | undefined;
-  /** Part of the message, in any case; "…" stands for anything. */
+  /** Part of the message, in any case; "…" matches any text. */
   readonly error?: string | undefined;
 }
 
 export interface RunQuery extends RunFilter, PageQuery {
-  /** Only those that follow this run in the list. */
+  /** Only runs after this one in the list. */
   readonly before?: { readonly startedAt: number; readonly id: string } | undefined;
 }
 
@@ -128,14 +128,14 @@ export interface RunDetail extends Run {
   readonly cancelRequestedAt: number | null;
   readonly cancelReason: string | null;
   readonly idempotencyKey: string | null;
-  /** How many share it; null where its trigger does not coalesce them. Its trigger is the newest of them. */
+  /** How many deliveries share the run; null if its trigger does not coalesce. `trigger` is the newest of them. */
   readonly deliveries: number | null;
-  /** Its place among the runs of its key; null where its flow lets runs overlap. */
+  /** Its place among the runs of its key; null if its flow lets runs overlap. */
   readonly order: RunOrderPlace | null;
 }
 
 interface RunOrderPlace extends OrderKey {
-  /** Null once it has ended and let the next one start. */
+  /** Null once the run has ended and let the next one start. */
   readonly state: OrderState | null;
   readonly isTrusted: boolean;
 }
@@ -143,25 +143,25 @@ interface RunOrderPlace extends OrderKey {
 interface RunDescriptions {
   /** At most one of each kind for each run. */
   readonly waits: readonly RunWait[];
-  /** Without the steps within loops; of each run the 20 that failed first, in that order. */
+  /** Without steps inside loops; for each run the 20 that failed first, in that order. */
   readonly failures: readonly RunFailure[];
 }
 
 export interface RunWait {
   readonly runId: string;
   readonly kind: WaitKind;
-  /** The step that continues first, of those that wait for it; null where the whole run waits for its turn. */
+  /** The waiting step that continues first; null if the whole run waits for its turn. */
   readonly stepKey: string | null;
   readonly signalName: string | null;
   /** Origin of the host whose turn it waits for. */
   readonly host: string | null;
-  /** The run that its step waits for, or that is before it in the order of its key; null where it waits for none. */
+  /** The run that its step waits for, or that precedes it in the order of its key; null if it waits for no run. */
   readonly awaitedRunId: string | null;
-  /** Why the secret that it waits for cannot be read; null where it waits for none. */
+  /** Why the secret that it waits for cannot be read; null if it waits for none. */
   readonly lacking: string | null;
-  /** When it goes on, or no longer waits for its signal; null if no time is set, as for a slot. */
+  /** When it goes on, or stops waiting for its signal; null if no time is set, as for a slot. */
   readonly until: number | null;
-  /** How many wait for it; at most 100 are counted. */
+  /** How many steps wait for it; at most 100 are counted. */
   readonly steps: number;
 }
 
@@ -181,12 +181,12 @@ export interface RunInput extends Pick<Run, 'startedAt' | 'triggerType'> {
   readonly kind?: undefined;
   /** The newest delivery. */
   readonly trigger: RunTrigger;
-  /** All of them in the order of their arrival; its only one where it has one. */
+  /** All deliveries of the run in the order of their arrival, or its only one. */
   readonly deliveries: readonly RunDelivery[];
   readonly steps: Readonly<Record<string, { status: StepStatus; output: Json; error: StepError | null }>>;
 }
 
-/** The sizes: bytes of the trigger's body, and of the outputs of the steps as JSON. */
+/** The sizes of the trigger's body, and of the outputs of the steps as JSON, in bytes. */
 export interface LargeRunInput {
   readonly kind: 'tooLarge';
   readonly bodyBytes: number;
@@ -195,8 +195,8 @@ export interface LargeRunInput {
 
 /**
  * `[since, until)` in buckets, both multiples of `bucketMs`, which is a multiple of an hour, or divides it into whole
- * minutes. Counts know whole hours, of the deliveries of all flows minutes too; anything finer is counted from the rows
- * that are kept, so that its span has to be short.
+ * minutes. Counts exist for whole hours, for the deliveries of all flows also for minutes; anything finer is counted
+ * from the kept rows, so its span has to be short.
  */
 export interface BucketRange {
   readonly since: number;
@@ -216,12 +216,12 @@ export interface FailureGroup {
   readonly flowId: string;
   readonly step: string;
   readonly code: string;
-  /** Origin of the host that was called; null where none was. */
+  /** Origin of the host that was called; null if none was. */
   readonly host: string | null;
-  /** The message without what differs from run to run. */
+  /** The message without the parts that differ from run to run. */
   readonly error: string;
   readonly count: number;
-  /** When the step failed first, and last. */
+  /** When the step failed first and last. */
   readonly firstAt: number;
   readonly lastAt: number;
   /** Failures in each part of the trend's time. */
@@ -231,7 +231,7 @@ export interface FailureGroup {
 export interface FailureGroups {
   /** At most 500. */
   readonly groups: readonly FailureGroup[];
-  /** As in `Page`, of failed steps. */
+  /** As in `Page`, for failed steps. */
   readonly searchedUntil?: number;
 }
 
@@ -246,13 +246,13 @@ interface PurgedSlice {
   readonly runs: number;
   /** Rows that it deleted. */
   readonly rows: number;
-  /** Nothing was left to do. */
+  /** Nothing is left to do. */
   readonly isDone: boolean;
 }
 
 /**
- * Reading the steps of a run. All but `listSteps` are bounded, however large the run is: values are cut, and only the
- * children of loops that the caller asks for are read.
+ * Reads the steps of a run. All but `listSteps` are bounded, however large the run is: values are cut, and only those
+ * children of loops are read that the caller asks for.
  */
 interface StepStore {
   /**
@@ -293,9 +293,9 @@ export interface ValueLimits {
 /** Replaces a value that was cut. */
 export interface CutValue {
   readonly truncated: true;
-  /** Bytes of the whole value as JSON. */
+  /** Length of the whole value as JSON, in bytes. */
   readonly length: number;
-  /** How its JSON begins. */
+  /** The beginning of its JSON. */
   readonly preview: string;
 }
 
@@ -321,7 +321,7 @@ export interface StepOutline
   readonly signalName: string | null;
   /** What a polling handler recorded of its last poll, under this name in its state; null for other handlers. */
   readonly lastPoll: Json;
-  /** The last run that the step started; null where it started none. */
+  /** The last run that the step started; null if it started none. */
   readonly subRunId: string | null;
   /** Oldest first. */
   readonly attempts: readonly (Pick<Attempt, 'attempt' | 'status' | 'slotWaitMs' | 'startedAt' | 'completedAt'> & {
