@@ -57,7 +57,7 @@ interface AcceptCall extends SentAcceptance {
   readonly body: Uint8Array;
 }
 
-/** Decides about a call that may go to a place with others, and writes what became of that. */
+/** Decides a call that may join others at a place, and writes the changes to that place. */
 function withPlaces<Result>(
   db: Database,
   { rows, call }: { readonly rows: AcceptRows; readonly call: AcceptCall },
@@ -72,7 +72,7 @@ function withPlaces<Result>(
 
 type AcceptRows = AcceptanceRows<AcceptCall>;
 
-/** What the writer has besides its database; what is prepared here is prepared once for its connection. */
+/** The state of the writer besides its database. Its statements are prepared once for each connection. */
 export interface WriterState {
   readonly indexes: NameIndexes;
   readonly rows: AcceptRows;
@@ -171,7 +171,7 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
     findEvent: (call) => known(events.find(call, triggerKeys(call.flowId, call.triggerKey))),
     answer: (call) => known(decideNow(answerBy(portOf(db), call))),
     keepRedelivery() {
-      // The delivery itself says which one it repeats, and which run it belongs to.
+      // The delivery itself names the delivery that it repeats and the run that it belongs to.
     },
     keepNonce: (call, runId) => nonces.keep(call, runId, triggerKeys(call.flowId, call.triggerKey)),
     keepKey: ({ flowId, triggerKey, idempotencyKey, bodySha256, startedAt }, runId) =>
@@ -198,7 +198,7 @@ export function prepareAcceptanceRows(db: Database, indexes: NameIndexes): Accep
   };
 }
 
-/** Found as nonces are; under former keys of the trigger as idempotency keys are. */
+/** Finds event ids as nonces are found, and under former keys of the trigger as idempotency keys are. */
 export function prepareEvents(db: Database, index: NonceIndex) {
   const find = db
     .prepare<unknown[], string>(`

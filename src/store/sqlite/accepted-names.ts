@@ -8,7 +8,7 @@ import { prepareEvents, prepareNonces, type WriterState } from './acceptance.ts'
 import { portOf } from './port.ts';
 import { sentNonce } from './sent-acceptance.ts';
 
-/** By the writer, whose memory has the newest names. */
+/** Runs in the writer, whose memory has the newest names. */
 export function prepareAreAccepted(
   db: Database,
   { indexes }: WriterState,

@@ -1,10 +1,10 @@
 import SqliteDatabase from 'better-sqlite3';
 
-/** Copies one instant of a database, checks the copy and yields how many pages it has: what is written meanwhile is not in it, and no writer waits. */
+/** Copies one instant of a database, checks the copy and yields its number of pages. No writer waits for it. */
 export async function copyPages(path: string, target: string): Promise<number> {
   const source = new SqliteDatabase(path, { readonly: true, fileMustExist: true });
   try {
-    // In few steps: a write of the service in between would have it begin again.
+    // In few steps: a write by the service in between would restart the copy.
     const { totalPages } = await source.backup(target, {
       progress: ({ remainingPages }) => Math.max(remainingPages, 1),
     });

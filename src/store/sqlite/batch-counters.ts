@@ -3,14 +3,14 @@ import { CollectedCounts, type Count } from '../decisions/counts.ts';
 import { CountTables } from './count-tables.ts';
 
 interface BatchCounter {
-  /** What the batch did so far, or a part of it, is undone. */
+  /** Called when the batch so far, or a part of it, is rolled back. */
   undo(): void;
   write(): void;
 }
 
 /**
- * Collects what a batch counts, and writes it once within the batch's own transaction. The function that runs
- * the batches of a connection decides when.
+ * Collects the counts of a batch, and writes them once within the batch's own transaction. The function that runs the
+ * batches of a connection decides when.
  */
 export class BatchCounters {
   readonly #counters: BatchCounter[] = [];
@@ -31,13 +31,13 @@ export class BatchCounters {
     return this.#isCounting;
   }
 
-  /** Outside of a batch it is written at once. */
+  /** Counts with the batch; outside of a batch the count is written at once. */
   readonly count: Count = (table, key, amounts) => {
     this.#counted.push([table, key, amounts]);
     if (!this.#isCounting) this.#writeCounted();
   };
 
-  /** Counts at once in the database, where tables in memory may hide its own. */
+  /** Counts at once in the database's own tables, which tables in memory may hide. */
   readonly countStored: Count = (...counted) => this.tables.add(collect([counted]), 'main.');
 
   add(counter: BatchCounter): void {
@@ -50,12 +50,12 @@ export class BatchCounters {
     this.#isCounting = true;
   }
 
-  /** How much was counted so far. */
+  /** How many counts were collected so far. */
   mark(): number {
     return this.#counted.length;
   }
 
-  /** Forgets what was counted since. */
+  /** Forgets counts collected since the mark. */
   undo(mark: number): void {
     this.#counted.length = Math.min(this.#counted.length, mark);
     for (const counter of this.#counters) counter.undo();

@@ -11,12 +11,12 @@ export type Settled =
   | { readonly isFulfilled: false; readonly error: unknown };
 
 /**
- * Makes the function that runs jobs in one transaction and says, after its commit, how each of them ended.
+ * Makes the function that runs jobs in one transaction and, after its commit, yields how each of them ended.
  *
  * At first the jobs run without savepoints. If one throws, everything is rolled back and they run again, each under its
  * own savepoint, so that it fails alone: savepoints copy every page that a job touches, and hardly any batch needs
- * them. If the transaction itself fails, all jobs fail, since none is stored. At its end it writes what the jobs
- * counted. `onCommitted` is told how long a commit took, its flush included.
+ * them. If the transaction itself fails, all jobs fail, since none is stored. At its end it writes the counts of the
+ * jobs. `onCommitted` receives the duration of a commit, its flush included.
  */
 export function prepareBatch(
   db: Database,
@@ -44,7 +44,7 @@ export function prepareBatch(
       onCommitted((performance.now() - from) / 1000);
       return settled;
     } catch (error) {
-      // SQLite has rolled back by itself where the disk is full or failed.
+      // SQLite has already rolled back if the disk is full or failed.
       if (db.inTransaction) rollback.run();
       if (error instanceof JobError) throw error;
       return jobs.map(() => ({ isFulfilled: false, error }));
@@ -89,7 +89,7 @@ export function prepareBatch(
   };
 }
 
-/** Tells a job that failed from a transaction that did. */
+/** Distinguishes a failed job from a failed transaction. */
 class JobError extends Error {
   constructor(cause: unknown) {
     super('A job of the batch failed.', { cause });
@@ -97,13 +97,13 @@ class JobError extends Error {
 }
 
 interface LookUp<Value> {
-  /** What the answers are read from. */
+  /** The tables that the answers are read from. */
   readonly tables: readonly string[];
   readonly find: (...key: string[]) => Value;
 }
 
 /**
- * Makes a look-up that batches read each value of once, for tables that rarely change, because all acceptances read the
+ * Makes a look-up that reads each value once a batch, for tables that rarely change, because all acceptances read the
  * same rows. Only this connection writes, and a trigger clears the cache when it writes to the table.
  */
 export function rememberInBatches<Value>(db: Database, { tables, find }: LookUp<Value>): (...key: string[]) => Value {
@@ -111,7 +111,7 @@ export function rememberInBatches<Value>(db: Database, { tables, find }: LookUp<
   const known = new Map<string, Value>();
   const forget = () => known.clear();
   for (const table of tables) counters.onWrite(table, forget);
-  // A batch that was rolled back read what is true no more.
+  // Values read in a batch that was rolled back are no longer true.
   counters.add({ undo: forget, write() {} });
   return (...key) => {
     if (!counters.isCounting) return find(...key);

@@ -28,13 +28,13 @@ export const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.P
 export interface SqliteStoreOptions {
   /** A file, created with its folders if it does not exist, or `:memory:`. */
   readonly path: string;
-  /** Called when there was no database at the path and a new, empty one was made. */
+  /** Called when a new, empty database was made because there was none at the path. */
   readonly onCreated?: (() => void) | undefined;
-  /** Called before each change to the schema of an existing database; with the names of what is still missing. */
+  /** Called before each change to the schema of an existing database, with the names of the missing migrations. */
   readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
-  /** Called with triggers, views and indexes of the database that no migration made. */
+  /** Called with the triggers, views and indexes of the database that no migration made. */
   readonly onForeign?: ((names: readonly string[]) => void) | undefined;
-  /** Called after each transaction that wrote, with how long its commit took, its flush included. */
+  /** Called after each transaction that wrote, with the duration of its commit, flush included. */
   readonly onCommitted?: ((seconds: number) => void) | undefined;
   /** Called once when a thread of the store has ended by itself; every call rejects from then on. */
   readonly onFatal?: (error: Error) => void;
@@ -44,15 +44,15 @@ export interface SqliteStoreOptions {
   readonly log?: StoreOptions['log'];
   /** The limits of held deliveries; unbounded by default. */
   readonly held?: StoreOptions['held'];
-  /** Makes the hashes of the activity log; without it whoever can write to the database can make them. */
+  /** Makes the hashes of the activity log; without it anyone who can write to the database can make them. */
   readonly chainKey?: ChainKey | undefined;
-  /** Names this process in the list of replicas, where it is the only one. */
+  /** Names this process in the list of replicas, in which it is alone. */
   readonly replica?: string | undefined;
 }
 
 /**
  * Opens the store on a SQLite database: one thread that writes and one that reads, so that neither a slow disk nor a
- * slow query holds the event loop, and no query holds a commit. Rejects with an error that names the path where the
+ * slow query blocks the event loop, and no query delays a commit. Rejects with an error that names the path if the
  * database cannot be opened, is another program's, is newer than this release or is in use by another process.
  */
 export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store> {
@@ -78,7 +78,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
     if (isOpen) onFatal?.(error);
   };
   let isLost = false;
-  // Whichever thread finds out: what the writer is about to commit must not be acknowledged.
+  // Whichever thread found out: the writer must not acknowledge what it is about to commit.
   const lose = (failure: Failure) => {
     writer.lose(failure);
     if (isLost) return;
@@ -89,7 +89,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
   const writer = new StoreThread('writer', {
     onMigrating(names) {
       told = told.then(() => onMigrating?.(names));
-      // It fails the opening, below.
+      // A rejection fails the opening, below.
       told.catch(() => {});
     },
     onDeath: die,
@@ -124,7 +124,7 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
     endChanges = resolve;
   });
   const threads = { writer, reader };
-  // Messages have no type; the table of operations types both their ends.
+  // Messages are untyped; the table of operations types both ends.
   const members = Object.fromEntries(
     operationNames.map((name) => [name, memberOf(name, threads[threadOf(name, options)])]),
   ) as Pick<Store, OperationName>;
@@ -141,13 +141,13 @@ export async function openSqliteStore(opened: SqliteStoreOptions): Promise<Store
       endChanges();
       writer.refuse();
       await reader.close();
-      // The writer goes last, because it tidies up the files, which needs exclusive access.
+      // The writer closes last, because it tidies up the files, which needs exclusive access.
       await writer.close();
     },
   };
 }
 
-/** A member of the store as its caller knows it. */
+/** A member of the store as callers see it. */
 export function memberOf(
   name: OperationName,
   thread: Pick<StoreThread, 'call'>,
@@ -175,7 +175,7 @@ function shareMsOf(name: OperationName, given: unknown): number {
 }
 
 function bodyOf(given: Acceptance | DeliveryRecord | readonly SharedAcceptance[]): Uint8Array | null {
-  // One delivery: all of them have its bytes.
+  // All members are of one delivery, so each has its bytes.
   if ('length' in given) return given[0]?.acceptance.run.trigger.body ?? null;
   return 'run' in given ? given.run.trigger.body : given.body;
 }
@@ -188,21 +188,21 @@ interface ThreadEvents {
   /** The checkpoint that was asked for has ended. */
   onCheckpointed?(): void;
   readonly onCommitted?: ((seconds: number) => void) | undefined;
-  /** The database file is gone or malformed. */
+  /** The database file is missing or malformed. */
   onLost(failure: Failure): void;
-  /** The thread ended by itself and will answer no more calls. */
+  /** The thread ended by itself and answers no more calls. */
   onDeath(error: Error): void;
 }
 
-/** Bodies beyond this many bytes wait here, not copied, until the thread has answered some calls. */
+/** Once this many bytes of bodies are sent, calls wait here, uncopied, until the thread has answered some. */
 const maxSentBytes = 16 * 1024 * 1024;
 
 /**
- * The threads of closed stores, for the next ones: a new thread takes 70 ms of CPU to load and compile its code, and
+ * The threads of closed stores, for the next stores: a new thread takes 70 ms of CPU to load and compile its code, and
  * `runFlow` opens a store for each run. They keep no process alive.
  */
 const spareThreads: Record<ThreadRole, Worker[]> = { writer: [], reader: [] };
-/** Of each role. */
+/** For each role. */
 const maxSpareThreads = 4;
 
 interface Waiting<Value = unknown> {
@@ -224,7 +224,7 @@ class StoreThread {
   readonly #role: ThreadRole;
   readonly #events: ThreadEvents;
   readonly #worker: Worker;
-  /** A released thread serves other stores: nothing more is sent to it, and it is not ended. */
+  /** A released thread serves other stores: send it nothing more, and do not end it. */
   #state: 'held' | 'released' | 'ended' = 'held';
   readonly #isDone: Promise<void>;
   readonly #waiting = new Places<WaitingCall>();
@@ -233,7 +233,7 @@ class StoreThread {
   readonly #sending = new SharedCommits(() => this.#flush(maxSentBytes));
   #sentBytes = 0;
   #isClosing = false;
-  /** Why the thread fails every call from now on: the database file is gone or malformed. */
+  /** Why the thread fails every call from now on: the database file is missing or malformed. */
   #loss: Failure | undefined;
   /** Why calls are refused. */
   #end: Error | undefined;
@@ -259,7 +259,7 @@ class StoreThread {
     });
   }
 
-  /** Yields what it found. Rejects with an error that names the path. */
+  /** Yields the thread's findings. Rejects with an error that names the path. */
   open(path: string, options: StoreOptions): Promise<Opened> {
     return new Promise((resolve, reject) => {
       this.#opening = { resolve, reject };
@@ -267,7 +267,7 @@ class StoreThread {
     });
   }
 
-  /** Calls of one turn of the event loop travel in one message, those that may wait for `shareMs` with later ones. */
+  /** Sends the calls of one turn of the event loop in one message; calls that can wait `shareMs`, with later ones. */
   call(
     name: OperationName,
     args: readonly unknown[],
@@ -285,7 +285,7 @@ class StoreThread {
     if (this.#state === 'held') this.#worker.postMessage(message);
   }
 
-  /** Fails every call from now on, and those that are not answered. */
+  /** Fails every call from now on, and every unanswered one. */
   lose(failure: Failure): void {
     if (this.#loss !== undefined) return;
     this.#loss = failure;
@@ -297,7 +297,7 @@ class StoreThread {
     this.#end ??= new Error('the store is closed');
   }
 
-  /** Resolves when all calls are answered and the thread has let go of the database. */
+  /** Resolves when all calls are answered and the thread has released the database. */
   async close(): Promise<void> {
     this.refuse();
     if (!this.#isClosing) {
@@ -373,7 +373,7 @@ class StoreThread {
       case 'answers':
         if (message.commitSeconds !== undefined) this.#events.onCommitted?.(message.commitSeconds);
         for (const answer of message.answers) this.#settle(answer);
-        // Those that had too many bytes before them.
+        // Sends calls that the byte limit held back.
         if (this.#calls.length > 0 && this.#sending.isIdle) this.#sending.sendSoon();
         break;
       case 'logGrown':
@@ -404,7 +404,7 @@ class StoreThread {
 
 function startThread(role: ThreadRole): Worker {
   // A thread starts from the built file, even if this module runs from source. It must not inherit options of the
-  // process, such as how to read a script from standard input.
+  // process, such as the one to read a script from standard input.
   const entry = createRequire(import.meta.url).resolve('#sqlite-worker');
   return new Worker(entry, { name: `sqlite-${role}`, execArgv: [] });
 }

@@ -17,20 +17,20 @@ interface Connection {
 }
 
 interface WriterConnection extends Connection, Opened {
-  /** Absent where the database is in memory. */
+  /** Absent if the database is in memory. */
   readonly watch?: FileWatch | undefined;
 }
 
 interface WriterOptions {
-  /** Whether it may be an unfinished copy of another database, which lacks rows. */
+  /** Whether this can be an unfinished copy of another database, which lacks rows. */
   readonly isCopied?: boolean;
-  /** Called before each change to the schema of an existing database; with the names of what is still missing. */
+  /** Called before each change to the schema of an existing database, with the names of the missing migrations. */
   readonly onMigrating?: (names: readonly string[]) => void;
 }
 
 /**
- * Opens the database for writing, creates it or brings its schema up to date, and keeps other processes out until it is
- * closed or the process ends, however it ends. Throws an error that names the path.
+ * Opens the database for writing, creating it or bringing its schema up to date, and keeps other processes out until it
+ * is closed or the process ends in any way. Throws an error that names the path.
  */
 export function openWriter(path: string, options: WriterOptions = {}): WriterConnection {
   return explained(path, () => (path === inMemory ? openMemory() : openFile(path, options)));
@@ -39,7 +39,7 @@ export function openWriter(path: string, options: WriterOptions = {}): WriterCon
 /** The table that an unfinished copy of another database has. */
 export const COPY_MARK = 'copy_progress';
 
-/** Opens a database that a writer of this process holds. It reads, and it may move the log into the database file. */
+/** Opens a database that a writer of this process holds, to read it and to copy the log into the database file. */
 export function openReader(path: string): Connection {
   return explained(path, () => {
     const db = new SqliteDatabase(resolve(path), { fileMustExist: true });
@@ -51,7 +51,7 @@ export function openReader(path: string): Connection {
   });
 }
 
-/** With all tables and no rows: the next stores of this thread begin with a copy, for a tenth of the CPU. */
+/** A database with all tables and no rows: later stores of this thread begin with a copy, for a tenth of the CPU. */
 let emptyDatabase: Buffer | undefined;
 
 function openMemory(): WriterConnection {
@@ -59,7 +59,7 @@ function openMemory(): WriterConnection {
   defineFunctions(db);
   migrate(db, migrations);
   emptyDatabase ??= db.serialize();
-  // Everyone expects that of one in memory.
+  // A database in memory is new by nature, so its owner is not told.
   return { db, isNew: false, foreign: [], close: () => db.close() };
 }
 
@@ -95,7 +95,7 @@ function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions
         watch,
         close() {
           db.close();
-          // Only now: it would end the locks that the connection has on these files.
+          // Only now: closing these files earlier would end the locks that the connection has on them.
           watch.close();
           lock.close();
         },
@@ -110,13 +110,13 @@ function openFile(path: string, { isCopied = false, onMigrating }: WriterOptions
   }
 }
 
-/** One by one: where no folder can be made, as in /proc, Node's own way to make several never ends (22 to 26). */
+/** Makes folders one by one: where none can be made, as in /proc, Node's recursive mkdir never ends (22 to 26). */
 function makeFolder(folder: string): void {
   if (existsSync(folder) || dirname(folder) === folder) return;
   makeFolder(dirname(folder));
   try {
     mkdirSync(folder, { mode: 0o700 });
-    // SQLite flushes the names in its folder, and not that of the folder.
+    // SQLite flushes the names in this folder, but not the name of the folder.
     flushFolder(dirname(folder));
   } catch (error) {
     // Another process was faster.
@@ -124,7 +124,7 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Before it is opened, which may wait for ever, and before anything is written next to it. */
+/** Called before the file is opened, which may block for ever, and before anything is written next to it. */
 export function refuseOtherThanFile(named: string): void {
   const found = statSync(named, { throwIfNoEntry: false });
   if (found === undefined || found.isFile()) return;
@@ -132,15 +132,15 @@ export function refuseOtherThanFile(named: string): void {
 }
 
 /**
- * Throws where the file is empty or gone and what is next to it shows that it had a database: an operator's slip, or a disk
- * that lost it. SQLite would delete the log and begin a new one, and publishers would be told that all is well.
+ * Throws if the file is empty or missing and a file next to it shows that it held a database: an operator's slip, or a
+ * disk that lost it. SQLite would delete the log and begin a new one, and publishers would be told that all is well.
  */
 function refuseLostContents(named: string): void {
   const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (sizeOf(named) > 0) return;
   const exists = existsSync(named);
   const file = exists ? realpathSync(named) : named;
-  // Without its file a lock shows nothing: an operator who wants an empty database removes just that.
+  // Without the database its lock proves nothing: an operator who wants an empty database removes just that.
   const isLockUsed = exists && isMarkedUsed(`${file}.lock`);
   const witness = sizeOf(`${file}-wal`) > 0 ? '-wal' : isLockUsed ? '.lock' : undefined;
   if (witness === undefined) return;
@@ -150,12 +150,12 @@ function refuseLostContents(named: string): void {
   );
 }
 
-/** In the lock file: its database has had tables. A first start that was killed early has not come so far. */
+/** Mark in the lock file: its database has had tables. A first start that was killed early did not set it. */
 const USED_MARK = 1;
 
 function isMarkedUsed(path: string): boolean {
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
-  // Not read-only: a power cut may have left a journal, which the next that opens it has to roll back.
+  // Not read-only: a power cut may have left a journal, which the next process to open the file has to roll back.
   const lock = new SqliteDatabase(path, { fileMustExist: true, timeout: 0 });
   try {
     return lock.pragma('application_id', { simple: true }) === USED_MARK;
@@ -164,14 +164,14 @@ function isMarkedUsed(path: string): boolean {
   }
 }
 
-/** Once for each database. The lock is let go of for an instant, in which another process may take it and keep it. */
+/** Done once for each database. Releases the lock for an instant, in which another process may take it and keep it. */
 function markUsed(lock: Database): void {
   if (lock.pragma('application_id', { simple: true }) === USED_MARK) return;
   lock.pragma(`application_id = ${USED_MARK}`);
   lock.exec('COMMIT; BEGIN EXCLUSIVE');
 }
 
-/** SQLite makes the files next to a database with the rights of the database. */
+/** SQLite gives the files next to a database the rights of the database. */
 function createPrivately(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600));
@@ -193,7 +193,7 @@ function makePrivate(file: string): void {
 }
 
 /**
- * A transaction left open on a database of its own: the operating system ends it with the process.
+ * An open transaction on a database of its own, which the operating system ends with the process.
  *
  * A lock file that was removed under a running service and created again here proves nothing. So a lock file that is
  * not known to belong to this database counts only if no process has the database open.
@@ -218,7 +218,7 @@ function lockFile(file: string): Database {
   }
 }
 
-/** Never 0, which is what a new lock file has. */
+/** Never 0, the mark of a new lock file. */
 function markOf(file: string): number {
   return Number(statSync(file, { bigint: true }).ino % 0x7fff_fffen) + 1;
 }
@@ -234,27 +234,27 @@ function refuseWhereOpen(file: string): void {
   }
 }
 
-/** Of a new database; one that exists keeps its own. */
+/** For a new database; an existing one keeps its page size. */
 export const PAGE_BYTES = 2048;
 
 function configure(db: Database): void {
   if (db.pragma('page_count', { simple: true }) === 0) {
-    // Both work only before the first table exists. A commit of one delivery of 2 KB logs 47 KB in pages of 2 KiB and 87
-    // in those of 4, of 14 deliveries 154 and 221. Pages of 1 KiB log less still, for 5 % more of the writer's CPU.
+    // Both work only before the first table exists. A commit of one delivery of 2 KB logs 47 KB with pages of 2 KiB and
+    // 87 with 4 KiB, of 14 deliveries 154 and 221. Pages of 1 KiB log less still, for 5 % more of the writer's CPU.
     db.pragma(`page_size = ${PAGE_BYTES}`);
     db.pragma('auto_vacuum = INCREMENTAL');
   }
   db.pragma('journal_mode = WAL');
-  // Compiled in is NORMAL for a write-ahead log, which loses what was acknowledged just before a power cut.
+  // The compiled-in NORMAL for a write-ahead log loses commits that were acknowledged just before a power cut.
   db.pragma('synchronous = FULL');
   db.pragma('wal_autocheckpoint = 0');
-  // Half of what is compiled in: as fast, and the process keeps 30 MB less after a flood.
+  // Half the compiled-in size: as fast, and the process keeps 30 MB less after a flood.
   db.pragma('cache_size = -8000');
   db.pragma(`journal_size_limit = ${LOG_LIMIT_BYTES}`);
   defineFunctions(db);
 }
 
-/** Adds the views and functions that statements use. */
+/** Adds the views and functions that our statements use. */
 export function defineFunctions(db: Database): void {
   defineCountedViews(db);
   // SQLite's own LIKE ignores case for ASCII only.
@@ -264,10 +264,10 @@ export function defineFunctions(db: Database): void {
   );
 }
 
-/** The file is not what SQLite wrote. Nothing that is read from it or written to it can be relied on. */
+/** SQLite did not write the file like this. Nothing that is read from it or written to it can be relied on. */
 const MALFORMED = /^SQLITE_(CORRUPT|NOTADB|IOERR_SHORT_READ)/;
 
-/** What an error says of a malformed file; undefined where it says something else. */
+/** Explains an error about a malformed file; undefined for other errors. */
 export function damageOf(error: unknown, path: string): Error | undefined {
   if (!MALFORMED.test(sqliteCode(error) ?? '')) return undefined;
   const reason = error instanceof Error ? error.message : String(error);
@@ -277,7 +277,7 @@ export function damageOf(error: unknown, path: string): Error | undefined {
   );
 }
 
-/** What to do about an error of a code. */
+/** Remedies by error code. */
 const CURES: readonly { codes: RegExp; cure: string | ((path: string) => string) }[] = [
   { codes: MALFORMED, cure: 'keep the file for a rescue and restore a backup, see docs/recovery.md' },
   { codes: /^(EACCES|ENOENT|EPERM|EROFS|SQLITE_(CANTOPEN|IOERR|PERM|READONLY))/, cure: whoMayNot },
@@ -285,9 +285,9 @@ const CURES: readonly { codes: RegExp; cure: string | ((path: string) => string)
   { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: (path) => `make room on the disk of ${path}` },
 ];
 
-/** Such as after a restore by root. */
+/** For causes such as a restore by root. */
 function whoMayNot(path: string): string {
-  // The folder first: where it is closed, nothing in it can be looked at.
+  // The folder first: if it is not accessible, neither are the files in it.
   for (const file of [dirname(path), ...['', '-wal', '-shm', '.lock'].map((suffix) => `${path}${suffix}`)]) {
     const problem = accessProblem(file);
     if (problem !== undefined) return problem;
@@ -303,7 +303,7 @@ function explained<T>(path: string, open: () => T): T {
   }
 }
 
-/** What an error of the database at a path says, and what to do about it. */
+/** The message of an error of the database at a path, with what to do about it. */
 export function reasonOf(error: unknown, path: string): string {
   const reason = error instanceof Error ? error.message : String(error);
   const cure = CURES.find(({ codes }) => codes.test(sqliteCode(error) ?? ''))?.cure;
@@ -316,7 +316,7 @@ export function sqliteCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Throws where the database has another schema than migrations make, or belongs to another program. Reads only. */
+/** Throws if the database has another schema than migrations make, or belongs to another program. Reads only. */
 function checkSchema(db: Database, migrations: readonly Migration[]): void {
   const newest = migrations.at(-1)?.version ?? 0;
   const applied = appliedMigrations(db);
@@ -387,9 +387,9 @@ const LOG_TABLES = [
 ];
 
 /**
- * Hides the tables of the delivery log behind tables in this connection's memory, which are gone with it. They have the
- * same definitions and names, so every statement works on them unchanged, and an acceptance stays one transaction. Call
- * it before preparing any statement.
+ * Hides the tables of the delivery log behind tables in this connection's memory, which end with it. They have the same
+ * definitions and names, so every statement works on them unchanged, and an acceptance stays one transaction. Call it
+ * before preparing any statement.
  */
 export function keepLogInMemory(db: Database): void {
   db.transaction(() => new CountTables(db).addAppended()).immediate();
@@ -402,7 +402,7 @@ export function keepLogInMemory(db: Database): void {
     .pluck()
     .all(...LOG_TABLES);
   for (const sql of objects) db.exec(asTemporary(sql));
-  // What was temporary is gone with the old storage.
+  // Changing the storage dropped all temporary views.
   defineCountedViews(db);
   // In memory all records are bounded, not only those that started no run.
   db.exec(`

@@ -5,16 +5,16 @@ import { COUNTS } from '../tables.ts';
 type Collected = ReturnType<CollectedCounts['take']>;
 type Values = readonly (string | number)[];
 
-/** Batches whose counts are added to the tables together. */
+/** How many batches pass before their counts are added to the tables. */
 const ADDED_BATCHES = 64;
-/** A batch that counts more, of hundreds of flows, is added at once: whoever reads counts reads all that was appended. */
+/** A batch with more counts, of hundreds of flows, is added at once: each reader of counts reads all appended rows. */
 const APPENDED_BYTES = 16 * 1024;
 
 const columnsOf = (table: CountTable) => [...COUNTED[table].key, ...COUNTED[table].amounts.map(({ name }) => name)];
 
 /**
- * Gives a connection the views that read counts: what the tables have and what was appended since. Readers add up what
- * has the same key, as they do in PostgreSQL, where each writer has rows of its own.
+ * Gives a connection the views for reading counts: rows of the tables together with rows appended since. Readers add up
+ * rows with the same key, as they do in PostgreSQL, where each writer has rows of its own.
  */
 export function defineCountedViews(db: Database): void {
   for (const name of COUNTS) {
@@ -27,8 +27,8 @@ export function defineCountedViews(db: Database): void {
 }
 
 /**
- * The tables of counts as they are written. Each would be another page of every commit, so a batch appends all that it
- * counted as one row, and now and then all that was appended is added to the tables.
+ * Writes the tables of counts. Each table would be another page of every commit, so a batch appends all its counts as
+ * one row, and from time to time the appended rows are added to the tables.
  */
 export class CountTables {
   readonly #db: Database;
@@ -73,7 +73,7 @@ export class CountTables {
     this.#db.prepare('DELETE FROM count_changes').run();
   }
 
-  /** With a schema in its own tables, where tables in memory hide them. */
+  /** A schema selects its own tables, where tables in memory hide them. */
   add(collected: Collected, schema: 'main.' | '' = ''): void {
     for (const { table, rows } of collected) {
       const name = `${schema}${table}`;
@@ -84,7 +84,7 @@ export class CountTables {
   }
 }
 
-/** What is counted in memory alone is not appended to the file. */
+/** Counts kept only in memory are not appended to the file. */
 function prepareAppend(db: Database) {
   const hidden = db.prepare<[], string>("SELECT name FROM temp.sqlite_schema WHERE type = 'table'").pluck().all();
   return {
@@ -98,12 +98,12 @@ function valuesOf(table: CountTable, { key, amounts }: CountedRow): Values {
   return [...keys, ...COUNTED[table].amounts.map(({ name }) => amounts[name] ?? 0)];
 }
 
-/** Makes the function that adds to what is stored: the values of a key, then what each other column grows by. */
+/** Makes the function that adds to stored counts: takes the values of a key, then the growth of each other column. */
 function prepareAdd(db: Database, table: CountTable, schema: 'main.' | ''): (values: Values) => void {
   if (table === 'kept_sizes') {
     const add = db.prepare<[number, number]>(`UPDATE ${schema}refused_state SET rows = rows + ?, bytes = bytes + ?`);
     return ([kind, rows, bytes]) => {
-      // Of held deliveries a trigger keeps count.
+      // A trigger of the database counts held deliveries.
       if (kind === 'refused') add.run(Number(rows), Number(bytes));
     };
   }

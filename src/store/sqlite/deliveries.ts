@@ -78,7 +78,7 @@ export function prepareInsertDelivery(db: Database): (sent: SentDelivery, body: 
 function prepareInsertKeys(db: Database): (deliveryId: string, keys: readonly SearchKeyRow[]) => void {
   const ofCount: Statement<SentValue[]>[] = [];
   return (deliveryId, keys) => {
-    // OR FAIL: else SQLite copies each page first, for the case that the second key cannot be stored.
+    // OR FAIL: otherwise SQLite copies each page first, in case the second key cannot be stored.
     if (keys.length === 0) return;
     ofCount[keys.length] ??= db.prepare<SentValue[]>(
       `INSERT OR FAIL INTO delivery_keys (delivery_id, name, folded, value) VALUES ${keys.map(() => '(?, ?, ?, ?)').join(', ')}`,
@@ -91,7 +91,7 @@ function bytesOf(values: readonly SentValue[]): number {
   return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? Buffer.byteLength(value) : 0), 0);
 }
 
-/** Rows deleted in one transaction at the start. */
+/** Rows deleted in each transaction at the start. */
 const CHUNK_ROWS = 500;
 
 /** Keeps the delivery log within its bounds at every commit. */
@@ -101,7 +101,7 @@ export function keepLogBounded(
 ): void {
   const bounds = { maxRows, maxBytes, includesStarted };
   const trim = (most?: number) => decideNow(boundLog(portOf(db), bounds, most));
-  // Lower bounds than the last process had are met before anything waits for the writer.
+  // If the bounds are lower than the last process had, the log is trimmed before any call waits for the writer.
   const trimAtOnce = db.transaction(() => trim(CHUNK_ROWS));
   while (trimAtOnce.immediate());
   portOf(db).counters.add({ undo() {}, write: () => void trim() });

@@ -1,18 +1,18 @@
 import { COUNTS } from '../tables.ts';
 
 /**
- * Turns a statement of `sql` into SQLite's words. Statements are written for PostgreSQL, in what both understand but for
- * this list; `?` is a value, and none changes places.
+ * Translates a statement of `sql` to SQLite. Statements are written for PostgreSQL, in words that both understand
+ * except for this list; `?` is a value, and values keep their places.
  *
  * - the schema's name, casts, `COLLATE "C"` and locks go: one process has the database, and one connection writes it
  * - `= ANY (list)`, `<> ALL (list)`, `unnest(list) AS alias (column)` and `jsonb_to_recordset(rows) AS alias (columns)`
  *   read a value that is bound as JSON
  * - a comment that begins with `sqlite:` becomes text, such as a hint which index to use; one that begins with
  *   `sqlite instead:` replaces the word before it
- * - counts are read from views that also have what was appended since, but for statements that delete some, before which
- *   it is added
- * - a plus before a value, written as such a comment, keeps SQLite from preparing a statement anew for each value that it
- *   compares an indexed column with: where it sorts as well, that takes ten times as long as the statement
+ * - counts are read from views that include appended counts; before a statement that deletes counts, the appended ones
+ *   are added to the tables
+ * - a plus before a value, written as such a comment, keeps SQLite from preparing a statement again for each value that
+ *   it compares an indexed column with: where it also sorts, that takes ten times as long as the statement
  * - a few functions have another name; neither `least` nor `greatest` may meet a null, which SQLite does not skip
  */
 export function toSqlite(text: string): string {
@@ -40,12 +40,12 @@ const DIALECT: readonly (readonly [pattern: RegExp, replacement: Replacement])[]
   [/\/\*sqlite: (.*?) ?\*\//g, '$1'],
   [/\bsluice\./g, ''],
   [/\b\w+ \/\*sqlite instead: (.*?) ?\*\//g, '$1'],
-  // The number that the last nonce was given.
+  // The number of the last nonce.
   [
     /\(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM nonces_seq_seq\)/g,
     '(SELECT coalesce(max(seq), 0) FROM nonces)',
   ],
-  // What stands in a column between a text and the next quotation mark.
+  // The text in a column between a given text and the next quotation mark.
   [
     /split_part\(split_part\((\w+), '([^']*)', 2\), '"', 1\)/g,
     (...[, column = '', before = '']) => {
@@ -53,7 +53,7 @@ const DIALECT: readonly (readonly [pattern: RegExp, replacement: Replacement])[]
       return `substr(${column}, ${start}, instr(substr(${column}, ${start}), '"') - 1)`;
     },
   ],
-  // LIKE folds ASCII by itself.
+  // LIKE itself folds ASCII.
   [/\blower\(([\w?]+)(?:::text)? COLLATE "C"\)/g, '$1'],
   [/\blower\(([\w?]+)(?:::text)? COLLATE "und-x-icu"\)/g, 'fold($1)'],
   [/ COLLATE "C"/g, ''],
@@ -78,7 +78,7 @@ const DIALECT: readonly (readonly [pattern: RegExp, replacement: Replacement])[]
   [/\bconvert_to\((\w+), 'UTF8'\)/g, 'CAST($1 AS BLOB)'],
 ];
 
-/** Names of columns that the statement casts to boolean: SQLite has no type for what an expression yields. */
+/** Names of columns that the statement casts to boolean: SQLite has no type for the results of expressions. */
 export function booleansOf(text: string): string[] {
   return [...text.matchAll(/::boolean AS "?(\w+)"?/g)].map(([, name = '']) => name);
 }

@@ -9,7 +9,7 @@ import { inMemory } from './messages.ts';
 import { portOf } from './port.ts';
 import { schemaDifferenceOf } from './schema.ts';
 
-/** Looks at a database over a connection that only reads: nothing waits for it, and it changes nothing. */
+/** Examines a database over a read-only connection: nothing waits for it, and it changes nothing. */
 export function examineDatabase(path: string, { before, isQuick }: ExaminationRequest): Examination {
   const db = openInspected(path);
   try {
@@ -39,7 +39,7 @@ export function examineDatabase(path: string, { before, isQuick }: ExaminationRe
   }
 }
 
-/** Lines of SQLite; a file can be damaged in too many places to name. */
+/** How many lines of SQLite are read; a file can be damaged in too many places to name. */
 const MOST_LINES = 20;
 
 function readDamage(db: Database): string[] {

@@ -3,10 +3,10 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
 import type { Database } from 'better-sqlite3';
 
-/** The files of an open database: its own and the two that SQLite keeps next to it. */
+/** The files of an open database: the database and two files that SQLite keeps next to it. */
 const SUFFIXES = ['', '-wal', '-shm'] as const;
 
-/** SQLite cuts a longer log to this when it restarts it, and never cuts a shorter one. */
+/** When SQLite restarts the log, it cuts a longer file to this size, and leaves a shorter one. */
 export const LOG_LIMIT_BYTES = 64 * 1024 * 1024;
 
 interface WatchedFile {
@@ -14,7 +14,7 @@ interface WatchedFile {
   readonly descriptor: number;
   readonly device: bigint;
   readonly inode: bigint;
-  /** Nothing that SQLite does makes it shorter than this. */
+  /** SQLite never makes the file shorter than this. */
   leastBytes: bigint;
 }
 
@@ -22,29 +22,29 @@ interface WatchedFile {
  * Checks that the path still names the files that a connection has open.
  *
  * On Unix an open file can be removed or replaced. SQLite would go on writing to a file that no later start can find,
- * and every acknowledgement would be a lie. A check between a commit and its answers prevents that. Of the size it knows
- * only the least, because checkpoints on other threads shorten the database. It costs a few microseconds, a commit a
+ * and every acknowledgement would be a lie. A check between a commit and its answers prevents that. It knows only the
+ * least size, because checkpoints on other threads shorten the database. It costs a few microseconds, a commit a
  * hundred times that.
  *
- * What is copied over an open file keeps its name and number. So the header of the database has a stamp: it is random at a
- * start and grows before each checkpoint, and a file with another one is not what checkpoints have made. A copy of the
+ * A file that is copied over an open one keeps its name and number. So the header of the database has a stamp, random
+ * at a start and raised before each checkpoint: our checkpoints did not make a file with another stamp. A copy of the
  * file with the same stamp does no harm, because the log still has everything that was written since.
  */
 export class FileWatch {
   readonly #db: Database;
   readonly #files: readonly WatchedFile[];
-  /** In the file as it was read last. */
+  /** The stamp in the file when it was last read. */
   #stamp: number;
-  /** The oldest of this start that the next checkpoint may bring, and the newest. */
+  /** The oldest and the newest stamp of this start that the next checkpoint may bring. */
   #stamps: readonly [oldest: number, newest: number];
   #loss: Error | undefined;
 
-  /** `path` is what the operator named, `file` where that leads. */
+  /** `path` is the operator's name for the database, `file` is the file that it leads to. */
   constructor(db: Database, path: string, file: string) {
     this.#db = db;
     const first = randomInt(2 ** 30);
     this.#stamps = [first, first];
-    // Also the first thing that is written, after which there is a log.
+    // Also the first write, after which the log exists.
     db.pragma(`user_version = ${first}`);
     const pageBytes = BigInt(Number(db.pragma('page_size', { simple: true })));
     this.#files = SUFFIXES.map((suffix) => {
@@ -56,14 +56,14 @@ export class FileWatch {
     this.#stamp = this.#read('', STAMP_AT).readUInt32BE();
   }
 
-  /** Before a checkpoint, so that the file does not have the stamp of copies that were made earlier. */
+  /** Call before a checkpoint, so that the file does not have the stamp of copies that were made earlier. */
   renewStamp(): void {
     const [oldest, newest] = this.#stamps;
     this.#stamps = [oldest, newest + 1];
     this.#db.pragma(`user_version = ${newest + 1}`);
   }
 
-  /** Once the connections are closed. */
+  /** Call after the connections are closed. */
   close(): void {
     for (const { descriptor } of this.#files) closeSync(descriptor);
   }
@@ -82,7 +82,7 @@ export class FileWatch {
     try {
       this.#loss ??= this.#findLoss();
     } catch (error) {
-      // The disk does not answer right now; that does not mean that the file is lost.
+      // The disk does not answer now; that does not mean that the file is lost.
       return error instanceof Error ? error : new Error(String(error));
     }
     return this.#loss;
@@ -103,7 +103,7 @@ export class FileWatch {
         file.leastBytes = now.size < LOG_LIMIT_BYTES ? now.size : BigInt(LOG_LIMIT_BYTES);
       }
     }
-    // Read again before it is believed: a checkpoint may be writing it.
+    // Read twice before it counts: a checkpoint may be writing the stamp.
     if (!this.#isStampOurs() && !this.#isStampOurs()) return lossOf(this.path, OVERWRITTEN);
     return this.#isLogIndexZero() ? lossOf(`${this.path}-shm`, OVERWRITTEN) : undefined;
   }
@@ -118,7 +118,7 @@ export class FileWatch {
     return true;
   }
 
-  /** SQLite never empties the index of a log that it uses: the log has frames, and where they are is gone. */
+  /** SQLite never empties the index of a log in use: the log has frames, but their places are lost. */
   #isLogIndexZero(): boolean {
     const start = this.#read('-shm', 0, INDEX_FRAMES_AT + 4);
     if (start.readUInt32LE(0) === 0) return true;
@@ -138,7 +138,7 @@ const OVERWRITTEN = 'was overwritten while it was in use';
 
 /** The user version in the header of a database: sqlite.org/fileformat2.html, read 2026-11. */
 const STAMP_AT = 60;
-/** In the index of a log, which begins with its version: sqlite.org/walformat.html, read 2026-11. */
+/** Places in the index of a log, which begins with its version: sqlite.org/walformat.html, read 2026-11. */
 const INDEX_FRAMES_AT = 16;
 const INDEX_FIRST_PAGE_AT = 136;
 

@@ -17,7 +17,7 @@ import { openPort, portOf } from './port.ts';
 export function inspectDatabase(path: string, chainKey?: ChainKey): Inspection {
   const opened = openInspected(path, chainKey);
   try {
-    // One read transaction: all answers are from one instant, and no writer waits for it.
+    // One read transaction: all answers are from the same instant, and no writer waits for it.
     opened.exec('BEGIN');
     return { ...inspectionOf(portOf(opened), decideNow), close: async () => void opened.close() };
   } catch (error) {

@@ -3,15 +3,15 @@ import { type Port, sql } from '../decisions/port.ts';
 import type { Job } from './batch.ts';
 
 /**
- * Runs whose search keys enter the index together: 4 ms of the writer's time, and 300 segments for a million runs.
+ * How many runs' search keys enter the index together: 4 ms of the writer's time, and 300 segments for a million runs.
  *
- * Many keys are random, such as the id of a delivery: in one index of them each acceptance dirties a page of its own,
- * and most of what a commit wrote was that. So keys are only appended, in the order of runs, and enter the index when
- * enough have come together: sorted, as a segment that follows the one before. A search looks into each segment.
+ * Many keys are random, such as the id of a delivery: in one index of all keys each acceptance dirtied a page of its
+ * own, and such pages were most of a commit. So keys are only appended, in the order of runs, and enter the index once
+ * there are enough: sorted, as a segment that follows the one before. A search looks into each segment.
  */
 const SEGMENT_RUNS = 2048;
 
-/** Makes the function that indexes the next segment, if enough keys have come together; yields how many runs are left. */
+/** Makes the function that indexes the next segment, if there are enough keys; yields how many runs are left. */
 function prepareIndex(db: Database): () => number {
   const measure = db
     .prepare<[], number>(`
@@ -36,13 +36,13 @@ function prepareIndex(db: Database): () => number {
   };
 }
 
-/** Indexes all that has come together, as after a copy; what is left waits for more runs. */
+/** Indexes all full segments, as after a copy; the remaining runs wait for more. */
 export function indexAllKeys(db: Database): void {
   const index = db.transaction(prepareIndex(db));
   while (index.immediate() >= SEGMENT_RUNS);
 }
 
-/** Makes the function that yields the indexing to do with a batch of so many calls, nearly always none. */
+/** Makes the function that yields the indexing to do with a batch of this many calls, nearly always none. */
 export function prepareKeyIndexing(db: Database): (calls: number) => Job | undefined {
   const index = prepareIndex(db);
   let waiting = SEGMENT_RUNS;
@@ -56,13 +56,13 @@ export function prepareKeyIndexing(db: Database): (calls: number) => Job | undef
   };
 }
 
-/** Takes runs out of the index, before their rows and their keys are removed. */
+/** Removes runs from the index, before their rows and their keys are removed. */
 export function forgetRunKeys({ later }: Port, runIds: readonly string[]): void {
   later(sql`
     DELETE FROM run_key_index WHERE (segment, folded, run, name) IN (
       SELECT coalesce((SELECT segment FROM run_key_segments WHERE last_run < r.seq ORDER BY last_run DESC LIMIT 1), 0) + 1, k.folded, r.seq, k.name
       FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id WHERE r.id = ANY (${runIds}))`);
-  // Numbers of the newest runs are given again: who gets one is not indexed yet, and who outlived those will be met again.
+  // Numbers of removed newest runs are reused: such a run is not indexed yet, and later runs are indexed again.
   later(sql`
     DELETE FROM run_key_segments
     WHERE last_run > coalesce((SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0)`);

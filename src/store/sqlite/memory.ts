@@ -14,8 +14,8 @@ import { openPort } from './port.ts';
 import { soleReplica } from './sole-replica.ts';
 
 /**
- * An empty store in the memory of the caller's thread. A call costs no message between threads, which is half of what a
- * simulated step takes; every few ms others get the event loop.
+ * An empty store in the memory of the caller's thread. A call costs no message between threads, which is half the time
+ * of a simulated step; every few ms other code gets the event loop.
  */
 export function openMemoryStore(): Store {
   const { db, close } = openWriter(inMemory);
@@ -24,7 +24,7 @@ export function openMemoryStore(): Store {
   const state = { indexes, rows: prepareAcceptanceRows(db, indexes), held: UNBOUNDED };
   const prepare = (name: OperationName) => operations[name].prepare(db, state);
   const runs = Object.fromEntries(operationNames.map((name) => [name, prepare(name)]));
-  // The last counter of a batch, as in a thread.
+  // The last counter of a batch, as in a writer thread.
   keepLogBounded(db, { inMemory: false, ...UNBOUNDED });
   const runBatch = withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes);
   const turn = inTurns();
@@ -33,10 +33,10 @@ export function openMemoryStore(): Store {
   const run = async (name: OperationName, given: readonly unknown[]) => {
     await turn();
     const member = () => runs[name]?.(...(given as never[]));
-    // This thread alone asks: nothing is written between two statements of a member that reads.
+    // Only this thread uses the database: no write comes between two statements of a reading member.
     const [settled] = operations[name].thread === 'reader' ? [settledBy(member)] : runBatch([member]);
     if (!settled?.isFulfilled) throw unavailable(settled?.error);
-    // What a caller gets is its own, as from a thread. Values of flows were read for this call, and nobody changes them.
+    // The caller gets its own copy, as from a thread. Values of flows were read for this call, and never change.
     return crossings[name]?.answer === undefined ? structuredClone(settled.value) : settled.value;
   };
   const call: Parameters<typeof memberOf>[1]['call'] = async (name, given, { body = null } = {}) => {

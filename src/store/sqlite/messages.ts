@@ -1,10 +1,10 @@
 import type { ChainKey } from '../activity-chain.ts';
 import type { Store } from '../store.ts';
 
-/** The path of a store that is gone when it is closed. */
+/** The path of a store that ends when it is closed. */
 export const inMemory = ':memory:';
 
-/** Where the delivery log is, and its bounds: see `boundLog`. */
+/** The place and the bounds of the delivery log: see `boundLog`. */
 interface LogOptions {
   readonly inMemory: boolean;
   readonly maxRows: number;
@@ -13,7 +13,7 @@ interface LogOptions {
 
 export interface StoreOptions {
   readonly log: LogOptions;
-  /** For all deliveries together that wait for their flow to start runs. */
+  /** Limits for all deliveries together that are held until their flow starts runs. */
   readonly held: { readonly maxRows: number; readonly maxBytes: number };
   readonly chainKey: ChainKey | undefined;
 }
@@ -33,13 +33,13 @@ export type OperationName = Exclude<
   | 'listReplicas'
 >;
 
-/** What a member does in its thread, inside its transaction, as a `Job` of a batch. */
+/** A member as it runs in its thread, inside its transaction, as a `Job` of a batch. */
 export type Member<Name extends OperationName> = (...args: Parameters<Store[Name]>) => Awaited<ReturnType<Store[Name]>>;
 
 export type ThreadRole = 'writer' | 'reader';
 
-// What there are many of crosses threads as lists: a clone writes the names of an object's fields again for each object,
-// so that an acceptance as an object took 5.8 µs to send and 6.3 µs to receive, as a list 2.8 and 1.8.
+// Frequent values cross threads as lists: a clone writes the field names of an object again for each object, so that an
+// acceptance as an object took 5.8 µs to send and 6.3 µs to receive, as a list 2.8 and 1.8.
 
 /** One call of a member of the store. */
 export type Call = readonly [
@@ -53,7 +53,7 @@ export type Call = readonly [
 
 export type Answer = readonly [id: number, value: unknown, failure?: Failure];
 
-/** An error as it crosses threads; a clone would lose SQLite's code. */
+/** An error in the form that crosses threads; a clone would lose SQLite's code. */
 export interface Failure {
   readonly message: string;
   readonly code: string | undefined;
@@ -61,7 +61,7 @@ export interface Failure {
 
 export type ToThread =
   | { readonly kind: 'open'; readonly path: string; readonly role: ThreadRole; readonly options: StoreOptions }
-  /** Without bytes where no call has a body. */
+  /** Without bytes if no call has a body. */
   | { readonly kind: 'calls'; readonly calls: readonly Call[]; readonly bytes?: Uint8Array }
   /** To the reader: copy the log into the database file while the writer commits. */
   | { readonly kind: 'checkpoint' }
@@ -72,7 +72,7 @@ export type ToThread =
   /** Finish what came before, then release the database; the thread ends, unless another store follows. */
   | { readonly kind: 'close'; readonly isLast: boolean };
 
-/** What a thread found when it opened the database; a reader finds nothing. */
+/** A thread's findings when it opened the database; a reader has none. */
 export interface Opened {
   /** There was no database before. */
   readonly isNew: boolean;
@@ -91,5 +91,5 @@ export type FromThread =
   | { readonly kind: 'checkpointed' }
   /** The database is released, and the thread waits for another store. */
   | { readonly kind: 'closed' }
-  /** The database file is gone, or malformed: nothing can be written any more. */
+  /** The database file is missing or malformed: nothing can be written any more. */
   | { readonly kind: 'lost'; readonly failure: Failure };

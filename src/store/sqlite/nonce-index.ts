@@ -2,31 +2,31 @@ import type { Database, Statement } from 'better-sqlite3';
 import type { Job, Settled } from './batch.ts';
 import { prepareKeyIndexing } from './key-index.ts';
 
-/** The hash space is indexed in so many parts, one after the other; a part fits into a few pages. */
+/** The hash space is indexed in this many parts, one after the other; a part fits into a few pages. */
 const buckets = 1024;
 const hashBits = 48;
 const bucketSize = 2 ** hashBits / buckets;
 
 /**
- * Names that wait in memory before they are indexed: a fixed part of those that are alive, so that each page of the index, of 200 of
- * them, takes several at once. With ten million nonces a delivery writes 0.3 pages of it then, and 1.0 with 65 536 at any size.
+ * The part of all live names that waits in memory before it is indexed, so that each page of the index, with 200 names,
+ * takes several at once. With ten million nonces a delivery writes 0.3 pages of it then; if always 65 536 wait, 1.0.
  */
 const TAIL_PART = 1 / 32;
-/** So many at least and at most; one takes 58 bytes. */
+/** Bounds of their number; a name takes 58 bytes. */
 const TAIL_SIZES = { least: 65_536, most: 262_144 } as const;
 
-/** What such an index is of: its table, whose rows have a `hash`, and the tables of the index itself. */
+/** The subject of such an index: a table, whose rows have a `hash`, and the tables of the index itself. */
 const NONCES = {
   rows: 'nonces',
   alias: 'alias',
   index: 'nonce_index',
-  // Up to these a former trigger's nonces count, whether or not they are still there.
+  // A former trigger's nonces count up to these numbers, whether or not they still exist.
   named: '(SELECT coalesce(max(last_seq), 0) FROM former_trigger_keys)',
 } as const;
 const EVENTS = { rows: 'event_ids', alias: 'NULL', index: 'event_id_index', named: '0' } as const;
 type Indexed = typeof NONCES | typeof EVENTS;
 
-/** So many entries of one hash are read at once. */
+/** How many entries of one hash are read at once. */
 const FOUND = 16;
 
 interface Round {
@@ -36,7 +36,7 @@ interface Round {
   readonly clearsBelow: number | undefined;
   /** The first bucket that is not done. */
   bucket: number;
-  /** How many entries this round should have indexed by now and has not; below 0 where it is ahead. */
+  /** How many entries this round should have indexed by now but has not; below 0 if it is ahead. */
   owed: number;
 }
 
@@ -53,28 +53,28 @@ interface IndexStep {
 }
 
 /**
- * Finds the rows of a nonce or an event id by its hash, without touching a page at random for each acceptance.
+ * Finds the rows of a nonce or an event id by its hash, without touching a random page for each acceptance.
  *
  * Nonces are random, so a plain index of them dirties a page of its own for every new row: with one an acceptance cost
- * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and when enough have
- * come together they enter the index in the order of their hashes, a few pages with each batch.
+ * 76 µs, without any 47, with this 54. Rows are only appended; the newest are found in memory, and once there are
+ * enough they enter the index in the order of their hashes, a few pages with each batch.
  *
  * It yields hints: the caller compares the row itself. So a row that was rolled back or purged, or has the same hash by
- * chance, does no harm; all that counts is that no row is missing. One is either newer than `indexed_to`, and then read
- * into memory at the start and held there from its insertion on, or it is in the index, which is raised in the same
- * transaction as `indexed_to`.
+ * chance, does no harm; only a missing row would. Each row is either newer than `indexed_to`, and then read into memory
+ * at the start or kept there from its insertion on, or it is in the index, which grows in the same transaction as
+ * `indexed_to`.
  */
 export class NonceIndex {
-  /** Rows by hash; a list only where several have it, which is rare, because a list takes as much as all else. */
+  /** Rows by hash; a list only for a hash of several rows, which is rare, because a list takes as much as all else. */
   readonly #tail: Map<number, number | number[]>[] = [];
   readonly #least: number;
   readonly #readIndex: Statement<[hash: number, before: number], number>;
   readonly #rounds: () => ReturnType<typeof prepareRounds>;
   #held = 0;
   #lastSeq: number;
-  /** Rows before this one are in the index no more; what an earlier process cleared out is not known. */
+  /** Rows before this one are no longer in the index; it is not known what an earlier process cleared out. */
   #clearedBelow = 0;
-  /** Hashes of the rows that the batch under way has added, from `firstAdded` on. */
+  /** Hashes of the rows that the present batch has added, from `firstAdded` on. */
   #added: number[] = [];
   #firstAdded = 0;
   #round: Round | undefined;
@@ -90,7 +90,7 @@ export class NonceIndex {
       this.#hold(hash, seq);
       if (alias !== null) this.#hold(hashOfDigest(alias), seq);
     }
-    // The plus keeps SQLite from preparing the statement anew for each value, which takes ten times as long.
+    // The plus keeps SQLite from preparing the statement again for each value, which takes ten times as long.
     this.#readIndex = db
       .prepare<[number, number], number>(
         `SELECT seq FROM ${of.index} WHERE hash = +? AND seq < ? ORDER BY seq DESC LIMIT ${FOUND}`,
@@ -103,7 +103,7 @@ export class NonceIndex {
     };
   }
 
-  /** The number of a new row, which is findable from now on. None is given twice that anything still names. */
+  /** The number of a new row, which can be found from now on. A number that anything names is never given again. */
   add(...hashes: readonly number[]): number {
     this.#lastSeq += 1;
     for (const hash of hashes) {
@@ -113,7 +113,7 @@ export class NonceIndex {
     return this.#lastSeq;
   }
 
-  /** Numbers of rows that may be of this nonce, the newest first: who sends equal bytes often has many of them. */
+  /** Numbers of rows that may have this nonce, the newest first: a sender of equal bytes often has many of them. */
   *find(nonceHash: number): Generator<number> {
     const recent = this.#recent(nonceHash);
     for (let place = recent.length - 1; place >= 0; place -= 1) yield recent[place] ?? 0;
@@ -135,7 +135,7 @@ export class NonceIndex {
     let next = round.bucket;
     return {
       run: () => {
-        // One more than came, so that the round ends.
+        // One more than were added, so that the round ends.
         round.owed += this.#added.length + 1;
         next = this.#index(round);
       },
@@ -143,14 +143,14 @@ export class NonceIndex {
     };
   }
 
-  /** Tells that the batch was not stored. Keeps a disk that stays full from filling the memory too. */
+  /** Call if the batch was not stored. Keeps a disk that stays full from filling the memory too. */
   rolledBack(): void {
     const first = this.#firstAdded;
     for (const nonceHash of new Set(this.#added)) this.#drop(bucketOf(nonceHash), nonceHash, (seq) => seq >= first);
     this.#added = [];
   }
 
-  /** A round as soon as enough wait in memory; it goes at the pace of what comes, so that no batch does much more than others. */
+  /** Starts a round once enough names wait in memory. It keeps pace with new names, so that batches are alike. */
   #startRound(): Round | undefined {
     if (this.#held < this.#least) return undefined;
     const oldest = this.#rounds().readOldest.get() ?? undefined;
@@ -160,7 +160,7 @@ export class NonceIndex {
     return { lastSeq: this.#lastSeq, clearsBelow: isClearing ? oldest : undefined, bucket: 0, owed: 0 };
   }
 
-  /** Indexes whole buckets until nothing is owed; yields the first bucket not done. */
+  /** Indexes whole buckets until it owes nothing; yields the first unfinished bucket. */
   #index(round: Round): number {
     let { bucket } = round;
     for (; bucket < buckets && round.owed > 0; bucket += 1) {
@@ -214,10 +214,10 @@ export class NonceIndex {
 }
 
 /**
- * Reads the whole indexes of nonces and event ids, a part with each step, so that the system has it in its cache: after a restart of the
- * machine each new nonce would else wait for the disk, in the writer's thread. Yields the number of entries read. With ten
- * million nonces it reads 250 MB in 1024 steps; SQLite's own cache of the connection that `open` yields must be small.
- * An index of fewer nonces than `least` is in the system's cache after a few look-ups anyway.
+ * Reads the whole indexes of nonces and event ids, a part with each step, so that the system caches them: otherwise
+ * each new nonce would wait for the disk after a restart of the machine, in the writer's thread. Yields the number of
+ * entries read. With ten million nonces it reads 250 MB in 1024 steps; SQLite's own cache of the connection that `open`
+ * yields must be small. An index of fewer nonces than `least` is in the system's cache after a few look-ups anyway.
  */
 export function* warmIndexes(db: Database, open: () => Database, least = 100_000): Generator<number, void> {
   for (const { rows: table, index } of [NONCES, EVENTS]) {
@@ -234,7 +234,7 @@ export function* warmIndexes(db: Database, open: () => Database, least = 100_000
   }
 }
 
-/** A number that SQLite stores in six bytes. Of a cryptographic digest, so that attackers cannot fill a single bucket. */
+/** A number that SQLite stores in six bytes, from a cryptographic digest: attackers cannot fill a single bucket. */
 export function hashOfDigest(digest: string): number {
   return Number.parseInt(digest.slice(0, 8) + digest.slice(9, 13), 16);
 }
@@ -250,14 +250,14 @@ function readState(db: Database, { rows, index, named }: Indexed): { indexedTo: 
   return find.get() ?? { indexedTo: 0, lastSeq: 0 };
 }
 
-/** What rounds need, which no start waits for. */
+/** The statements of rounds, prepared with the first round so that no start waits for them. */
 function prepareRounds(db: Database, { rows, index }: Indexed) {
   const insert = db.prepare(`INSERT OR IGNORE INTO ${index} (hash, seq) VALUES (?, ?)`);
   const clear = db.prepare(`DELETE FROM ${index} WHERE hash >= ? AND hash < ? AND seq < ?`);
   return {
     readOldest: db.prepare<[], number | null>(`SELECT min(seq) FROM ${rows}`).pluck(),
     finish: db.prepare(`UPDATE ${index}_state SET indexed_to = ?`),
-    /** Puts entries into a bucket of the index and clears out what was purged, on the same pages. */
+    /** Puts entries into a bucket of the index and clears purged ones out, on the same pages. */
     write(bucket: number, entries: readonly [hash: number, seq: number][], clearsBelow: number | undefined): number {
       if (clearsBelow !== undefined) clear.run(bucket * bucketSize, (bucket + 1) * bucketSize, clearsBelow);
       for (const [nonceHash, seq] of entries) insert.run(nonceHash, seq);
@@ -266,7 +266,7 @@ function prepareRounds(db: Database, { rows, index }: Indexed) {
   };
 }
 
-/** Nonces and event ids, each with an index of its own. */
+/** The indexes of nonces and of event ids. */
 export interface NameIndexes {
   readonly nonces: NonceIndex;
   readonly events: NonceIndex;
@@ -277,7 +277,7 @@ export function openIndexes(db: Database, least: number = TAIL_SIZES.least): Nam
   return { nonces: new NonceIndex(db, NONCES, least), events: new NonceIndex(db, EVENTS, least) };
 }
 
-/** Gives each batch its share of the indexing of names and search keys, and tells of names how the batch ended. */
+/** Gives each batch its share of the indexing of names and search keys, and tells name indexes how it ended. */
 export function withIndexing(
   db: Database,
   runBatch: (jobs: readonly Job[]) => Settled[],

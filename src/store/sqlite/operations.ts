@@ -24,9 +24,9 @@ interface Form<Value> {
   unpack(packed: unknown): Value;
 }
 
-/** How a member's arguments and its answer cross threads, where they are not cloned as they are. */
+/** How a member's arguments and its answer cross threads, unless they are cloned unchanged. */
 interface Crossing<Name extends OperationName> {
-  /** What the member takes, with a body, instead of its arguments: values of rows, made by the caller's thread. */
+  /** The values of rows that the member takes, with a body, instead of its arguments; made by the caller's thread. */
   rows?(...given: Parameters<Store[Name]>): unknown;
   readonly first?: Form<Given<Name>>;
   readonly answer?: Form<Answer<Name>>;
@@ -38,7 +38,7 @@ const asText = {
   unpack: <Value>(text: string | undefined) => (text === undefined ? undefined : parseJson(text)) as Value,
 };
 
-/** What may be held, but for what does not fit. */
+/** Passes results on, and throws if held deliveries have reached their limit. */
 const unlessFull = {
   pack: (result: unknown) => result,
   unpack<Result>(result: Result | 'full'): Result {
@@ -87,7 +87,7 @@ type Operation<Name extends OperationName> =
 
 function forgetRuns(port: Port, runIds: readonly string[]): void {
   forgetRunKeys(port, runIds);
-  // The numbers of the newest runs are given again once these are gone.
+  // The numbers of the newest runs are reused once these are removed.
   port.later(sql`
     UPDATE consumers SET position = least(position, coalesce(
       (SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0))
@@ -99,7 +99,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ping: { thread: 'writer', prepare: preparePing },
   keepTime: {
     thread: 'writer',
-    // A file has no clock of its own.
+    // A file has no clock.
     prepare: (db) => (time) => ({ at: undefined, ledgerAt: decideNow(keepLedgerTime(portOf(db), time)) }),
   },
   measureStorage: { thread: 'reader', prepare: prepareMeasureStorage },
@@ -110,7 +110,7 @@ export const operations: { readonly [Name in OperationName]: Operation<Name> } =
   ...dispatchOperations,
 };
 
-/** The thread that runs a member: only the connection that writes a log in memory sees it. */
+/** The thread that runs a member: a log in memory is visible only to the connection that writes it. */
 export function threadOf(name: OperationName, { log }: StoreOptions): ThreadRole {
   const operation = operations[name];
   return operation.thread === 'reader' && operation.readsLog === true && log.inMemory ? 'writer' : operation.thread;
@@ -125,7 +125,7 @@ export function prepareRuns(prepare: (name: OperationName) => Runs[OperationName
   return Object.fromEntries(operationNames.map((name) => [name, crossed(name, prepare(name))]));
 }
 
-/** A member that takes and gives what crosses threads. */
+/** A member whose arguments and answer are in the form that crosses threads. */
 function crossed(name: OperationName, run: Runs[OperationName]): Runs[OperationName] {
   const { first, answer } = crossings[name] ?? {};
   if (run === undefined || (first ?? answer) === undefined) return run;
@@ -157,7 +157,7 @@ function prepareReleaseSpace(db: Database): Member<'releaseSpace'> {
   };
 }
 
-/** What a process that is not root may still write. */
+/** Bytes that a process without root's rights can still write. */
 function freeBytesAt(folder: string): number {
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize;

@@ -15,13 +15,13 @@ type Row = Record<string, unknown>;
 
 interface Prepared {
   readonly statement: Pick<Statement<unknown[], Row>, 'get' | 'all' | 'run'>;
-  /** Columns that SQLite keeps as 0 and 1. */
+  /** Columns that SQLite stores as 0 and 1. */
   readonly booleans: readonly string[];
-  /** Whether it deletes counts: what was appended is added before, lest it comes after. */
+  /** Whether it deletes counts: appended counts are first added to the tables, or they would reappear afterwards. */
   readonly deletesCounts: boolean;
 }
 
-/** Texts of lists with other filters, which there may be any number of. */
+/** How many statements of lists stay prepared: their texts vary with their filters, without end. */
 const CHANGING_TEXTS = 256;
 
 interface SqlitePort extends Port {
@@ -30,12 +30,12 @@ interface SqlitePort extends Port {
 
 const ports = new WeakMap<Database, SqlitePort>();
 
-/** The port of a connection, which answers at once. */
+/** The port of a connection, which answers synchronously. */
 export function portOf(db: Database): SqlitePort {
   return ports.get(db) ?? openPort(db);
 }
 
-/** Makes the port of a connection, over which the activity log is written and checked with a key. */
+/** Makes the port of a connection. Its activity log is written and checked with the key. */
 export function openPort(db: Database, chainKey?: ChainKey): SqlitePort {
   const counters = new BatchCounters(db);
   const addCounts = () => counters.tables.addAppended();
@@ -47,9 +47,9 @@ export function openPort(db: Database, chainKey?: ChainKey): SqlitePort {
 }
 
 interface PortOptions extends Pick<Port, 'count' | 'chainKey'> {
-  /** The tables that statements mean are those of this schema, or the first that are found. */
+  /** The schema of the tables in statements; '' takes the first table found. */
   readonly schema: 'main.' | '';
-  /** Adds counts that were appended to their tables. */
+  /** Adds appended counts to their tables. */
   readonly addCounts: () => void;
 }
 
@@ -99,7 +99,7 @@ function portTo(db: Database, { schema, count, addCounts, chainKey }: PortOption
   return port;
 }
 
-/** A lock that has nothing to lock here: one connection writes. */
+/** A lock that does nothing, since only one connection writes. */
 const NO_LOCK: Prepared = {
   statement: { get: () => undefined, all: () => [], run: () => ({ changes: 0, lastInsertRowid: 0 }) },
   booleans: [],
@@ -134,7 +134,7 @@ type Members<Name extends OperationName> = {
   };
 };
 
-/** Members of this store that are verbs: each runs in one of its threads, within a transaction. */
+/** Those members of this store that are verbs: each runs in one of its threads, within a transaction. */
 export function membersOf<Name extends OperationName>(verbs: Verbs<Name>): Members<Name> {
   const members = Object.entries<Verb<Name>>(verbs).map(([name, { access, decide }]) => [
     name,

@@ -1,6 +1,6 @@
 import type { CommitOrder, KeyIndex } from '../decisions/port.ts';
 
-/** The index of search keys, and what is newer than all of it. The names `k.run`, `k.folded` and `k.name` are the same in both. */
+/** The index of search keys, and the keys newer than it. `k.run`, `k.folded` and `k.name` mean the same in both. */
 export const runKeys: readonly KeyIndex[] = [
   {
     table: `(SELECT i.seq AS run, k.value ->> 0 AS name, k.value ->> 1 AS folded
@@ -15,7 +15,7 @@ export const runKeys: readonly KeyIndex[] = [
   },
 ];
 
-/** One connection writes, so that runs are committed in the order of their rows. */
+/** Only one connection writes, so runs are committed in the order of their rows. */
 export const commitOrder: CommitOrder = {
   column: 'seq',
   isSettled: 'true',

@@ -10,12 +10,12 @@ interface SchemaRow {
   readonly sql: string | null;
 }
 
-/** Of the schema that the migrations make, so that a start need not make one to compare with; a test says which it is. */
+/** Digest of the schema that the migrations make, so that a start need not make one to compare. A test checks it. */
 export const SCHEMA_DIGEST = '4w8b25tKR_C5LzeqQQLO38TsyVjjqHagtnPfTLb9M9c';
 
 const NOTHING: SchemaDifference = { lacks: [], foreign: [] };
 
-/** What differs between a file and what the migrations of this release make; `make` yields a database of theirs. */
+/** How a file differs from what the migrations of this release make; `make` yields a database made by them. */
 export function schemaDifferenceOf(
   db: Database,
   make: () => { readonly db: Database; close(): void },
@@ -47,7 +47,7 @@ function objectsIn(db: Database): SchemaObjects {
   );
 }
 
-/** In one order; without what SQLite keeps for itself. */
+/** In a fixed order, without SQLite's internal objects. */
 const rowsOf = (db: Database) =>
   db
     .prepare<[], SchemaRow>(

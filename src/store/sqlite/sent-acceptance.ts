@@ -16,10 +16,10 @@ import {
 import type { Acceptance, BirthLease, Candidate, EventClaim, NewRun, NonceClaim, SharedAcceptance } from '../store.ts';
 import type { SentDelivery } from './deliveries.ts';
 
-// No other process has the database, so that no lease needs an owner.
+// No other process has the database, so leases need no owner.
 export const ownStepColumns = STEP_COLUMNS.filter((column) => column !== 'lease_owner');
 
-/** A run in the writer, without its body. Rows are made by the caller's thread, which has more time. */
+/** A run as sent to the writer, without its body. The caller's thread makes the rows, since it has more time. */
 export type SentRun = readonly [
   row: readonly SentValue[],
   steps: readonly (readonly SentValue[])[],
@@ -29,7 +29,7 @@ export type SentRun = readonly [
 
 export const RUN = placesOf(RUN_COLUMNS);
 
-/** With its digests, which are made by the caller's thread. */
+/** With its digests, made by the caller's thread. */
 export interface SentNonce extends NonceClaim {
   readonly name: string;
   readonly alias: string | null;
@@ -39,7 +39,7 @@ export function sentNonce(trigger: Pick<Candidate, 'flowId' | 'triggerKey'>, non
   return { ...nonce, name: nonceDigest(trigger, nonce), alias: nonceAlias(trigger, nonce) };
 }
 
-/** With its digest, as a nonce. */
+/** With its digest, like a nonce. */
 export interface SentEvent extends EventClaim {
   readonly name: string;
 }

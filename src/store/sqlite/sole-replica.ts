@@ -5,12 +5,12 @@ interface SoleReplica {
   readonly name: string;
   /** Resolves when the store closes. */
   readonly hasClosed: Promise<void>;
-  /** Counts the steps that run. */
+  /** Counts the running steps. */
   readonly countRunning: (now: number) => Promise<number>;
   readonly keepTime: Store['keepTime'];
 }
 
-/** What a store says of replicas where one process at a time has it: while it has the file locked, no other changes it. */
+/** The members about replicas of a store for one process at a time, which locks the file against all others. */
 export function soleReplica({
   name,
   hasClosed,
@@ -40,7 +40,7 @@ export function soleReplica({
     async beat(beat) {
       last = beat;
       const { now, ledgerAt } = beat;
-      // An idle service writes nothing but this: after a crash nonces live so much longer.
+      // The only write of an idle service. After a crash, nonces live longer by at most this interval.
       if (ledgerAt - keptAt >= MINUTE_MS) {
         await keepTime({ now, ledgerAt });
         keptAt = ledgerAt;
@@ -48,7 +48,7 @@ export function soleReplica({
       return { at: undefined, ledgerAt, replicas: 1, died: [] };
     },
     beginHousekeeping: async () => true,
-    // It is there for as long as it beats.
+    // The replica is listed once it has beaten.
     async listReplicas({ now }) {
       const steps = await countRunning(now);
       if (last === undefined) return [];

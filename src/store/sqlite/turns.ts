@@ -17,7 +17,7 @@ export const dispatchOperations = {
   claimOverdue: { thread: 'writer', prepare: prepareClaimOverdue },
 } as const;
 
-// CROSS JOIN keeps the index of due steps outermost, so that rows come in its order and only as many as are asked for.
+// CROSS JOIN keeps the index of due steps outermost, so that rows come in its order and only as many as requested.
 const DUE_ROWS = `
   SELECT s.run_id AS runId, r.flow_id AS flowId, r.revision, s.step_key AS stepKey, s.step_type AS stepType, s.status,
     s.attempt_count AS attemptCount, s.attempt_base AS attemptBase, s.interruptions, s.deaths,
@@ -74,7 +74,7 @@ function prepareLease(db: Database): (step: DueStep, request: Omit<ClaimRequest,
     decideNow(claim(rows, step, { holder: holderOf(owner, randomUUID()), now, leasedUntil }));
 }
 
-/** Makes the function that lets flows take turns until the limit is reached or nothing more may run. */
+/** Makes the function that gives flows turns until the limit is reached or nothing more may run. */
 export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row: DueStep) => Claim) => ClaimBatch {
   const port = portOf(db);
   const listRows = db.prepare<[string, string, string, number], DueStep>(`
@@ -102,7 +102,7 @@ export function prepareTurns(db: Database): (request: ClaimRequest, lease: (row:
       }
       read.set(queue, rows);
       const dueAt = rows[0]?.dueAt ?? Number.POSITIVE_INFINITY;
-      // After the lapsed leases come those that are still held.
+      // After the lapsed leases come the ones still held.
       queue.dueAt = queue.status === 'Running' && dueAt > now ? Number.POSITIVE_INFINITY : dueAt;
     }
     return { claims, ...leftBy(waiting, now, remaining()) };

@@ -60,17 +60,17 @@ function open({ path, role, options }: Extract<ToThread, { kind: 'open' }>): voi
   }
 }
 
-/** What a thread does with its connection. */
+/** The work of a thread with its connection. */
 interface Service {
   readonly opened?: Opened;
   take(calls: readonly Call[], bytes?: Uint8Array): void;
   /** The reader's part of a checkpoint. */
   checkpoint?(): void;
-  /** The writer's part, once the reader has done its. */
+  /** The writer's part, once the reader has done its part. */
   checkpointed?(): void;
   /** The reader found the file malformed. */
   lost?(error: Error): void;
-  /** Answers what was taken before, then lets go of the database. */
+  /** Answers earlier calls, then releases the database. */
   close(): void;
 }
 
@@ -78,9 +78,7 @@ interface Service {
 const maxCalls = 512;
 const maxBytes = 8 * 1024 * 1024;
 
-/**
- * Runs operations that write, in batches. For a store in memory it runs reads too, since no other connection sees it.
- */
+/** Runs writing operations, in batches. For a store in memory it runs reads too, since no other connection sees it. */
 function openWriterService(path: string, options: StoreOptions): Service {
   const onMigrating = (names: readonly string[]) => send({ kind: 'migrating', names });
   const { db, isNew, foreign, watch, close } = openWriter(path, { onMigrating });
@@ -145,7 +143,7 @@ function withWatch(runBatch: (jobs: readonly Job[]) => Settled[], watch: FileWat
   };
 }
 
-/** What the first of the errors says that a malformed file gave. */
+/** Explains the first of the errors that a malformed file caused. */
 function damageAmong(settled: readonly Settled[], path: string): Error | undefined {
   for (const one of settled) {
     const damage = one.isFulfilled ? undefined : damageOf(one.error, path);
@@ -154,7 +152,7 @@ function damageAmong(settled: readonly Settled[], path: string): Error | undefin
   return undefined;
 }
 
-/** The store tells its operator once, however many threads find out how often. */
+/** The store tells its operator once, however many threads report this, however often. */
 function tellLost(error: Error): void {
   send({ kind: 'lost', failure: toFailure(error) });
 }
@@ -165,7 +163,7 @@ function tellDamage(error: unknown, path: string): void {
   if (damage !== undefined) tellLost(damage);
 }
 
-/** Runs operations that read, one call a transaction, so that a slow query never delays the calls before it. */
+/** Runs reading operations, one call a transaction, so that a slow query never delays the calls before it. */
 function openReaderService(path: string, options: StoreOptions): Service {
   const { db, close } = openReader(path);
   openPort(db, options.chainKey);
@@ -197,7 +195,7 @@ function openReaderService(path: string, options: StoreOptions): Service {
   };
 }
 
-/** Reads the index of nonces ahead, between calls, on a connection whose cache does not grow by it. Yields how to stop. */
+/** Reads the index of nonces ahead, between calls, over a connection whose cache stays small. Yields how to stop. */
 function warmCache(db: Database, path: string): () => void {
   let own: ReturnType<typeof openReader> | undefined;
   const parts = warmIndexes(db, () => {
@@ -222,14 +220,14 @@ function warmCache(db: Database, path: string): () => void {
 }
 
 interface CallQueueOptions {
-  /** Of the database. */
+  /** The path of the database. */
   readonly path: string;
   readonly runs: ReturnType<typeof prepareRuns>;
   readonly runBatch: (jobs: readonly Job[]) => Settled[];
   /** A batch ends after this many calls, or with the call that brings its bodies to this many bytes. */
   readonly maxCalls: number;
   readonly maxBytes: number;
-  /** How long the commit of the last batch took. */
+  /** The duration of the last batch's commit. */
   readonly takeCommitSeconds?: () => number | undefined;
 }
 
@@ -262,7 +260,7 @@ class CallQueue {
       const length = bodyBytes ?? 0;
       const body = bodyBytes === undefined ? [] : [bytes.subarray(offset, offset + length)];
       offset += length;
-      // Messages have no type; the table of operations types both their ends.
+      // Messages are untyped; the table of operations types both ends.
       this.#queue.push({ id, job: () => run(...([...args, ...body] as never[])), bytes: length });
     }
     this.#schedule();
@@ -320,14 +318,14 @@ const restartBytes = 16 * 1024 * 1024;
 interface LogState {
   /** Pages in the log. */
   readonly log: number;
-  /** How many of them are in the database file too. */
+  /** How many of them are also in the database file. */
   readonly checkpointed: number;
 }
 
 interface LogWatch {
-  /** After each commit. */
+  /** Call after each commit. */
   committed(): void;
-  /** After the checkpoint that was asked for. */
+  /** Call when the requested checkpoint is done. */
   checkpointed(): void;
 }
 
@@ -350,7 +348,7 @@ function watchLog(db: Database, watch: FileWatch, askForCheckpoint: () => void):
       try {
         watch.renewStamp();
       } catch (error) {
-        // The next checkpoint renews it.
+        // The next checkpoint renews the stamp.
         tellDamage(error, watch.path);
       }
       askForCheckpoint();
@@ -362,12 +360,12 @@ function watchLog(db: Database, watch: FileWatch, askForCheckpoint: () => void):
   };
 }
 
-/** Copies what no reader holds back, without waiting for readers. */
+/** Copies all frames that no reader holds back, without waiting for readers. */
 function checkpoint(db: Database, path: string): void {
   try {
     db.pragma('wal_checkpoint(PASSIVE)');
   } catch (error) {
-    // Otherwise the log is complete without its copy; as it grows, it asks again.
+    // Unless the file is damaged, the log is complete without its copy, and asks again as it grows.
     tellDamage(error, path);
   }
 }
