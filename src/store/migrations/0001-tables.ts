@@ -1,4 +1,4 @@
-/** Columns of nonces but for those that each store finds them by. */
+/** Columns of nonces, without those by which each store finds them. */
 export const NONCE_COLUMNS = `
     flow_id text COLLATE "C" NOT NULL,
     trigger_key text COLLATE "C" NOT NULL,
@@ -11,7 +11,7 @@ export const NONCE_COLUMNS = `
     run_id uuid,
     expires_at bigint NOT NULL`;
 
-/** The same of event ids. */
+/** The same for event ids. */
 export const EVENT_ID_COLUMNS = `
     flow_id text COLLATE "C" NOT NULL,
     trigger_key text COLLATE "C" NOT NULL,
@@ -28,7 +28,7 @@ export const IDEMPOTENCY_KEY_COLUMNS = `
     run_id uuid NOT NULL,
     created_at bigint NOT NULL`;
 
-/** Columns of runs but for the id. */
+/** Columns of runs, without the id. */
 export const RUN_COLUMNS = `
     flow_id text COLLATE "C" NOT NULL,
     flow_name text NOT NULL,
@@ -49,8 +49,8 @@ export const RUN_COLUMNS = `
     traceparent text`;
 
 /**
- * The tables that both stores have, in PostgreSQL's words, without nonces, event ids, idempotency keys and runs, which each store
- * makes before. A comment that begins with `sqlite:` stands there alone.
+ * The tables that both stores have, in PostgreSQL's words, without nonces, event ids, idempotency keys and runs, which
+ * each store makes earlier. Text in a comment that begins with `sqlite:` exists only in SQLite.
  */
 export const tables = `
   -- Times are milliseconds since the Unix epoch, given by the caller; JSON is text, as the caller wrote it. Keys and

@@ -31,7 +31,7 @@ const order: SharedMigration = {
 `,
 };
 
-/** What became of deliveries that went to several triggers at one slug. */
+/** Outcomes of a delivery at the triggers of one slug. */
 const sharedDeliveries: SharedMigration = {
   version: 3,
   name: 'delivery shares',
@@ -51,11 +51,11 @@ const sharedDeliveries: SharedMigration = {
 `,
 };
 
-/** Deliveries that share a run. Nothing of it is written where no trigger coalesces. */
+/** Deliveries that share a run. Writes nothing here unless a trigger coalesces. */
 const coalescing: SharedMigration = {
   version: 4,
   name: 'coalescing',
-  // Earlier releases refuse the manifests that write any of it.
+  // Earlier releases refuse the manifests that lead to such rows.
   compatibleFrom: 1,
   locks: ['runs', 'held_deliveries'],
   sql: `
@@ -239,7 +239,7 @@ const heldShares: SharedMigration = {
 const signals: SharedMigration = {
   version: 11,
   name: 'signals',
-  // Earlier releases refuse the manifests that write any of it.
+  // Earlier releases refuse the manifests that lead to such rows.
   compatibleFrom: 1,
   locks: ['steps', 'signals'],
   sql: `
@@ -264,7 +264,7 @@ const signals: SharedMigration = {
 `,
 };
 
-/** All but the first, in order; append only. A migration imports other migrations alone, so that no later change of code changes it. */
+/** All migrations but the first, in order; append only. They import only migrations, so no later code changes them. */
 export const sharedMigrations: readonly SharedMigration[] = [
   order,
   sharedDeliveries,
