@@ -69,7 +69,7 @@ export interface GivenAcceptance {
   readonly lease?: BirthLease | undefined;
 }
 
-/** None of it is held. */
+/** A delivery to several triggers, none of which holds it. */
 export interface GivenShared {
   readonly members: readonly SharedAcceptance[];
 }
@@ -80,14 +80,14 @@ async function acceptOne(sql: Sql, acceptance: Acceptance, lease?: BirthLease): 
   return result;
 }
 
-/** Whether it is what became of a delivery to one trigger. */
+/** Whether this is the result of a delivery to one trigger. */
 export function isAlone(result: AcceptResult | SharedResult): result is AcceptResult {
   return result.kind !== 'shared' && result.kind !== 'repeated' && !('flowId' in result);
 }
 
 /**
- * Accepts many in one transaction, each as if those before it were stored: a few statements ask what all of them will,
- * the decision is made for one after the other over these answers, and a few statements write what they come to.
+ * Accepts many in one transaction, each as if those before it were stored. A few statements read what all of them need,
+ * each decision uses these answers, one after the other, and a few statements write the results.
  */
 export async function acceptAll(
   sql: Sql,
@@ -132,7 +132,7 @@ export async function acceptAll(
 
 type Flows = ReadonlyMap<string, FlowRecord>;
 
-/** All flows that the deliveries may be owed to. They are asked for after those that take them are shared or locked. */
+/** All flows that may have a claim to the deliveries, read after the flows that take them are shared or locked. */
 async function flowsBySlug(
   sql: Sql,
   calls: readonly AcceptCall[],
@@ -141,7 +141,7 @@ async function flowsBySlug(
   return slugs.size === 0 ? new Map() : decide(flowsAt(sql.port, [...slugs]));
 }
 
-/** One of which another process changed what its delivery was judged by, or let another flow have the slug. */
+/** A call whose delivery was judged by facts that another process changed since, or whose slug another flow has got. */
 function findStale(
   calls: readonly AcceptCall[],
   { flows, bySlug }: { readonly flows: Flows; readonly bySlug: ReadonlyMap<string, readonly FlowRecord[]> },
@@ -152,7 +152,7 @@ function findStale(
   });
 }
 
-/** The same of deliveries that may be held, in a transaction of their own. */
+/** The same check for deliveries that may be held, in a transaction of their own. */
 async function isStale(sql: Sql, calls: readonly AcceptCall[]): Promise<boolean> {
   const ids = calls.map(({ flowId }) => flowId);
   const [flows, bySlug] = await Promise.all([decide(lockFlows(sql.port, ids)), flowsBySlug(sql, calls)]);
@@ -188,7 +188,7 @@ function notFull<Result>(result: Result | 'full'): Result {
   return result;
 }
 
-/** Some of it is held: their flows are locked one after the other, before its names are claimed. */
+/** Accepts a delivery that some triggers hold: locks their flows one after the other, before it claims names. */
 async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Promise<SharedResult> {
   const members = given.map(sharedCall);
   const calls = members.map(({ call }) => call);
@@ -199,7 +199,7 @@ async function acceptSharedOne(sql: Sql, given: readonly SharedAcceptance[]): Pr
   let names: ClaimedNames | undefined;
   const claimNames = async () => {
     names = await ClaimedNames.take(sql, calls);
-    // What is shared shares no run.
+    // A delivery to several triggers joins no run.
     const rows = acceptanceRows(sql, { flows, names, places: [], written });
     await lockOrders(sql, rows, calls);
     return rows;
@@ -238,7 +238,7 @@ interface ClaimedRow extends NameRow {
 }
 
 interface NonceRow extends Omit<ClaimedRow, 'run_id'> {
-  /** Null where the delivery was filtered. */
+  /** Null if the delivery was filtered. */
   readonly run_id: string | null;
   readonly is_verified: boolean;
   readonly header: string;
@@ -246,7 +246,7 @@ interface NonceRow extends Omit<ClaimedRow, 'run_id'> {
   readonly alias: string | null;
   readonly body_sha256: string;
   readonly expires_at: number;
-  /** Absent as long as it is not stored: it comes after all that are. */
+  /** Absent until it is stored: it comes after all stored rows. */
   readonly seq?: number;
 }
 
@@ -267,7 +267,7 @@ interface RedeliveryRow extends NameRow {
   readonly delivery_id: string;
 }
 
-/** An acceptance with the names that it asks for, as rows. */
+/** An acceptance with rows for the names that it asks for. */
 interface AcceptCall extends Candidate, GivenAcceptance {
   readonly redeliveryRow: RedeliveryRow | undefined;
   readonly nonceRow: NonceRow | undefined;
@@ -320,7 +320,7 @@ function callOf({ acceptance, lease }: GivenAcceptance): AcceptCall {
 
 const triggerOf = ({ flowId, triggerKey }: Pick<Candidate, 'flowId' | 'triggerKey'>) => `${flowId}\n${triggerKey}`;
 
-/** What the calls of one transaction claim. */
+/** The names that the calls of one transaction claim. */
 class ClaimedNames {
   readonly redeliveries = new Names<RedeliveryRow>('redeliveries');
   readonly nonces = new Names<NonceRow>('nonces');
@@ -332,8 +332,8 @@ class ClaimedNames {
   readonly #headers = new Map<string, Parameters<typeof keepHeaders>[1][number]>();
 
   /**
-   * Claims one kind after the other, in this order everywhere, and then locks texts that may be known under other names:
-   * so no two transactions ever block each other for good.
+   * Claims one kind after the other, in this order everywhere, and then locks texts that may be known under other
+   * names: so no two transactions ever block each other for good.
    */
   static async take(sql: Sql, calls: readonly AcceptCall[]): Promise<ClaimedNames> {
     const names = new ClaimedNames();
@@ -352,7 +352,7 @@ class ClaimedNames {
     return this.#triggerKeys.get(triggerOf(call)) ?? [];
   }
 
-  /** Under its own name, or another that counts as well. */
+  /** Finds the nonce under its own name, or under another that also counts. */
   findNonce(call: AcceptCall): NonceRow | undefined {
     const { nonceRow, nonce } = call;
     if (nonceRow === undefined || nonce === undefined) return undefined;
@@ -362,7 +362,7 @@ class ClaimedNames {
       (lastSeq === null || (row.seq ?? Number.POSITIVE_INFINITY) <= lastSeq);
     const own = this.nonces.find(nonceRow.digest);
     if (counts(own)) return own;
-    // Asked again where a call before has kept one under another header.
+    // Computed again if an earlier call kept a nonce under another header.
     const others = this.#headers.size === 0 ? this.#others.get(call) : otherNames(call, this.#keysNow(call));
     for (const { digest, nonce: value, lastSeq } of others ?? []) {
       const rows = value === null ? this.#byAlias.get(digest) : [this.nonces.find(digest)];
@@ -374,7 +374,7 @@ class ClaimedNames {
 
   keepNonce(call: AcceptCall, row: NonceRow): void {
     const known = this.nonces.find(row.digest);
-    // Nothing asks for it, and the one that is there lives nearly as long.
+    // No gate asks for this nonce now, and the stored one lives nearly as long.
     if (call.nonce?.isAsked === false && known !== undefined && known.expires_at >= call.nonce.expiresAt) return;
     this.nonces.keep(row);
     this.#addAlias(row);
@@ -388,7 +388,7 @@ class ClaimedNames {
     if (this.#headers.size > 0) keepHeaders(sql.port, [...this.#headers.values()]);
   }
 
-  /** With the headers that calls of this transaction have used. */
+  /** Includes the headers that calls of this transaction have used. */
   #keysNow(call: AcceptCall): readonly TriggerKey[] {
     const keys = this.triggerKeysOf(call);
     if (this.#headers.size === 0) return keys;
@@ -421,9 +421,9 @@ class ClaimedNames {
   }
 
   /**
-   * Until the transaction ends, no other one finds out whether the same texts are known under another name: the later of
-   * two that claim them under different names finds what the earlier one has stored. Not so two of which one has the header
-   * that their trigger names and the other lacks it, while no nonce without it is alive: the one with it locks no text.
+   * Locks texts until the transaction ends: of two transactions that claim the same texts under different names, the
+   * later finds what the earlier one stored. Except if one has the header that their trigger names and the other lacks
+   * it, while no nonce without it is alive: the one with the header locks no text.
    */
   async #askOtherNames(sql: Sql, calls: readonly AcceptCall[]): Promise<void> {
     const texts: string[] = [];
@@ -469,7 +469,7 @@ class ClaimedNames {
     ]);
   }
 
-  /** Hour by hour, as they are indexed; one row for each, however often the same bytes came. */
+  /** Reads hour by hour, like the index; one row for each name, however often the same bytes came. */
   async #readByAlias(sql: Sql, asked: readonly (NonceName & { readonly arrivedAt: number })[]): Promise<void> {
     if (asked.length === 0) return;
     const given = asked.map(({ digest, arrivedAt, lastSeq, until }) => ({
@@ -496,7 +496,7 @@ function present<Value>(values: readonly (Value | undefined)[]): Value[] {
   return values.filter((value) => value !== undefined);
 }
 
-/** Of flows that are shared or locked by this transaction. */
+/** Rows of flows that this transaction has shared or locked. */
 function flowRowsOf(flows: Flows): FlowRows {
   return {
     shareFlow: (flowId) => known(flows.get(flowId)),
@@ -570,7 +570,7 @@ function acceptanceRows(sql: Sql, { flows, names, places, written }: Transaction
   };
 }
 
-/** The row itself where it names the run already, as it is stored. */
+/** The same, stored row if it names the run already. */
 function ofRun<Row extends NameRow, RunId extends Row['run_id']>(row: Row, runId: RunId): Row {
   return row.run_id === runId ? row : { ...row, run_id: runId };
 }

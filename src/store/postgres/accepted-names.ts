@@ -5,7 +5,7 @@ import { type Port, sql } from '../decisions/port.ts';
 import { eventDigest, nonceDigest } from '../digest.ts';
 import type { AcceptedQuery } from '../store.ts';
 
-/** By the digests that the names are indexed by. */
+/** Finds names by the digests of their indexes. */
 export function* areAccepted(port: Port, { names, ...query }: AcceptedQuery): Decision<readonly boolean[]> {
   const { flowId, triggerKey, at } = query;
   const [keys = []] = yield* listTriggerKeys(port, [{ flowId, triggerKey }]);

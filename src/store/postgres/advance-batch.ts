@@ -19,25 +19,25 @@ export interface AdvanceCall {
   readonly lease?: BirthLease | undefined;
 }
 
-/** Of one call; without an advance where its lease is lost. */
+/** The answer to one call; without an advance if its lease is lost. */
 export interface AdvanceAnswer {
   readonly advance: Advance | undefined;
 }
 
 /** Runs of more steps are advanced alone, so that a batch never reads thousands of rows for one of its calls. */
 const MOST_STEPS = 100;
-/** What one batch writes; what comes after it is advanced alone. */
+/** How much one batch writes; later outcomes are advanced alone. */
 const MOST_CHARACTERS = 4_000_000;
 
-/** Whether an outcome may share a transaction with others: it is of no loop, and begins none, no wait and no other run. */
+/** Whether an outcome may share a transaction: it is not of a loop, and begins no loop, no wait and no other run. */
 export function isPlain({ runId, stepKey, result }: StepOutcome): boolean {
   if (result.kind === 'waiting' || result.kind === 'loop' || result.kind === 'runFlow') return false;
   return uuidOf(runId) !== null && parseRuntimeKey(stepKey).iteration === null;
 }
 
 /**
- * Stores plain outcomes in two round trips, whatever their number. Reads in advance what plain outcomes ask, then
- * decides them one by one. Yields undefined, and stores nothing, for an outcome that asks or writes more.
+ * Stores plain outcomes in two round trips, whatever their number. Reads in advance the data that plain outcomes need,
+ * then decides them one by one. Yields undefined, and stores nothing, for an outcome that reads or writes more.
  */
 export async function advanceAll(
   sql: Sql,
@@ -53,7 +53,7 @@ export async function advanceAll(
     const { done, value } = advance(rows, outcome, lease).next();
     if (done === true && writes.keep()) return { advance: value };
     writes.drop();
-    // What this one seemed to write is in the run: no other may be decided by it.
+    // The run here already has the writes of this outcome: it must not decide another one.
     run.isLeft = true;
     return undefined;
   });
@@ -61,20 +61,20 @@ export async function advanceAll(
   return answers;
 }
 
-/** A run and its steps, as the transaction leaves them so far. */
+/** A run and its steps, as the transaction has left them so far. */
 interface KnownRun extends FoundRun {
   status: FoundRun['status'];
   readonly pinned: RunnableRevision | undefined;
   readonly states: Map<string, StepStatus>;
-  /** Numbers of the written attempts of steps whose leases are held, by their keys. */
+  /** The numbers of the written attempts of steps whose leases are held, by step key. */
   readonly held: Map<string, { readonly holder: string; readonly attempt: number }>;
-  /** Whether its outcomes are to be advanced alone. */
+  /** Whether its outcomes are left to be advanced alone. */
   isLeft: boolean;
 }
 
 type KnownRuns = ReadonlyMap<string, KnownRun>;
 
-// Locked as everywhere: runs before steps, each in the order of their keys.
+// Locks in the same order as everywhere: runs before steps, each by key.
 const LOCK_RUNS = `
   SELECT id, status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt", timeout_at AS "timeoutAt",
     cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
@@ -92,12 +92,12 @@ const LIST_STATES = `
     SELECT step_key, status FROM sluice.steps WHERE run_id = given.run_id ORDER BY step_key LIMIT ${MOST_STEPS + 1}
   ) s`;
 
-/** Locks the rows that the outcomes may change and reads those that they may need. */
+/** Locks the rows that the outcomes may change and reads the ones that they may need. */
 async function readRuns(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownRuns> {
   const outcomes = calls.map(({ outcome }) => outcome);
   const runIds = [...new Set(outcomes.map(({ runId }) => runId))].sort();
   const addresses = [outcomes.map(({ runId }) => runId), outcomes.map(({ stepKey }) => stepKey)];
-  // Statements of one round trip, and not a join: each sees what those before it have waited for.
+  // Statements of one round trip instead of a join: each sees the writes that earlier ones waited for.
   const [found, held, states] = await Promise.all([
     sql.all<FoundRun & { id: string }>(LOCK_RUNS, [runIds]),
     sql.all<{ runId: string; stepKey: string; attempt: number; holder: string }>(LOCK_HELD, [
@@ -108,7 +108,7 @@ async function readRuns(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownR
   ]);
   const runs = new Map<string, KnownRun>();
   for (const { id, ...run } of found) {
-    // Where there is none the outcome fails by itself.
+    // Without a revision the outcome itself fails.
     const pinned = await decide(revisionOf(sql.port, run.flowId, run.revision)).catch(() => undefined);
     runs.set(id, { ...run, pinned, states: new Map(), held: new Map(), isLeft: false });
   }
@@ -122,7 +122,7 @@ async function readRuns(sql: Sql, calls: readonly AdvanceCall[]): Promise<KnownR
   return runs;
 }
 
-/** Is never answered: an outcome that asks this is not plain. */
+/** Never answers: an outcome that asks for this is not plain. */
 const unknown = () => new Promise<never>(() => {});
 
 function readsOf(runs: KnownRuns): Answers<RunReads> {
@@ -165,9 +165,9 @@ function readsOf(runs: KnownRuns): Answers<RunReads> {
   };
 }
 
-/** Collects what outcomes write, for one statement, and changes the runs as it will. */
+/** Collects the writes of outcomes, for one statement, and changes the runs here in the same way. */
 class Writes {
-  /** Of the rows that are kept. */
+  /** Length of the kept rows. */
   characters = 0;
   readonly #runs: KnownRuns;
   readonly #count: Count;
@@ -182,7 +182,7 @@ class Writes {
     this.#count = count;
   }
 
-  /** Keeps what one outcome wrote; false where that is more than is known here. */
+  /** Keeps the writes of one outcome; false if it wrote more than this class knows. */
   keep(): boolean {
     if (!this.#isPlain) return false;
     for (const { kind, row } of this.#own) {
@@ -197,7 +197,7 @@ class Writes {
     return true;
   }
 
-  /** Forgets what one outcome wrote. */
+  /** Forgets the writes of one outcome. */
   drop(): void {
     this.#own = [];
     this.#trace = NO_TRACE;
@@ -206,7 +206,7 @@ class Writes {
 
   send(sql: Sql): void {
     const table = givenForm(this.#kept.values());
-    // In one order, so that there are few texts.
+    // In a fixed order, so that there are few texts.
     const parts = KINDS_IN_ORDER.flatMap((kind): Part[] => {
       const rows = this.#kept.get(kind);
       if (rows === undefined) return [];

@@ -5,11 +5,11 @@ import { operations } from './operations.ts';
 import type { Sql } from './sql.ts';
 
 /**
- * Says in its own transaction what a member changed. The row is the truth, by the number of the transaction that wrote
- * it; the notice, which PostgreSQL sends with the commit, only saves the others a wait.
+ * Announces, in a member's own transaction, what it changed. The row counts, by the number of the transaction that
+ * wrote it; the notice, which PostgreSQL sends with the commit, only saves the others a wait.
  */
 export async function announce(sql: Sql, name: OperationName, { given, answer }: Called): Promise<void> {
-  // Each operation types its own argument and answer: here both are only passed on.
+  // Each operation types its own argument and answer; this code only passes them on.
   const operation = operations[name] as { changes?: ((given: unknown, answer: unknown) => FlowChange[]) | null };
   const changes = operation.changes?.(given, answer) ?? [];
   if (changes.length === 0) return;
@@ -30,7 +30,7 @@ interface Called {
   readonly answer: unknown;
 }
 
-/** Where a schema's replicas listen: the names of channels are those of a whole database, and short. */
+/** The channel on which a schema's replicas listen: channels belong to a whole database, and their names are short. */
 export function channelOf(schema: string): string {
   return schema === 'sluice' ? 'sluice_changes' : `sluice_changes_${digestOf(schema)}`;
 }

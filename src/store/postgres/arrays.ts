@@ -1,24 +1,24 @@
 import type { SqlValue } from './sql.ts';
 
-/** A value of a row; one that is absent is null. */
+/** A value of a row; an absent one is null. */
 type Value = string | number | boolean | null | undefined | Uint8Array;
 
 type Given = Readonly<Record<string, Value>>;
 
-/** What PostgreSQL calls the types of elements by; its manual, `pg_type`. */
+/** PostgreSQL's numbers for the types of elements; its manual, `pg_type`. */
 const OIDS = { bytea: 17, text: 25 } as const;
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 const NULL_LENGTH = -1;
 const ROOM = ' '.repeat(LENGTH_BYTES);
 
-/** Makes rows a table of a statement that is called `given`; `types` are its columns and what SQL calls them. */
+/** Makes rows a table named `given` in a statement; `types` are its columns and their SQL types. */
 type GivenForm = (types: Readonly<Record<string, string>>, rows: readonly Given[], bind: Bind) => string;
 type Bind = (value: SqlValue) => string;
 
 /**
- * How one statement gets its rows: as a parameter for each value where no list has more than one, else all as arrays.
- * PostgreSQL keeps each text with its plan, so a form for each list would be too many.
+ * How one statement gets its rows: as one parameter a value if no list has more than one row, otherwise all as arrays.
+ * PostgreSQL keeps each text with its plan, so one form for each list would be too many.
  */
 export function givenForm(lists: Iterable<readonly Given[]>): GivenForm {
   for (const { length } of lists) if (length > 1) return givenTable;
@@ -30,7 +30,7 @@ const givenRow: GivenForm = (types, [row], bind) => {
   return `(SELECT ${values.join(', ')}) AS given`;
 };
 
-/** An array for each column: as JSON the same rows take PostgreSQL more than twice as long to read. */
+/** An array for each column: PostgreSQL takes more than twice as long to read the same rows as JSON. */
 const givenTable: GivenForm = (types, rows, bind) => {
   const names = Object.keys(types);
   const arrays = names.map((name) => {
@@ -41,14 +41,14 @@ const givenTable: GivenForm = (types, rows, bind) => {
   return `(SELECT ${columns.join(', ')} FROM unnest(${arrays.join(', ')}) AS sent (${names.join(', ')})) AS given`;
 };
 
-/** A column as PostgreSQL sends and takes arrays in binary form: nothing in it is escaped, so nothing is parsed. */
+/** A column in PostgreSQL's binary form of arrays: nothing is escaped, so nothing is parsed. */
 function textArray(values: readonly Value[]): Buffer {
   const texts = values.map((value) => (value === null ? null : String(value)));
-  // One write for all of them, with room for the length of each.
+  // One write for all texts, with room for the length of each.
   const all = ROOM + texts.join(ROOM);
   const bytes = Buffer.byteLength(all);
   if (bytes !== all.length || all.includes('\0')) {
-    // Half of a surrogate pair becomes the same character when the text is written.
+    // Half of a surrogate pair becomes the same character when the text is encoded.
     return arrayOf(
       OIDS.text,
       texts.map((text) => (text === null ? null : Buffer.from(text.replaceAll('\0', '\ufffd')))),
@@ -81,7 +81,7 @@ function arrayOf(oid: number, values: readonly (Uint8Array | null)[]): Buffer {
   return array;
 }
 
-/** One dimension that begins at 1, and may have nulls. */
+/** One dimension that begins at 1 and may contain nulls. */
 function begin(oid: number, length: number, bytes: number): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + bytes);
   let at = 0;

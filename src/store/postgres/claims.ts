@@ -18,13 +18,13 @@ export const DUE_STEP = `
   r.timed_out_at AS "timedOutAt"`;
 
 /**
- * Locks steps and their runs for a claim. What another transaction has locked is skipped: it is being claimed, ended or
- * stopped there, and a claim never waits, so that it takes part in no deadlock. The run is shared with other claims; the
- * lock keeps it from being told to stop, and closed as one without a lease, between here and the commit.
+ * Locks steps and their runs for a claim. Skips rows that another transaction has locked: they are being claimed, ended
+ * or stopped there, and a claim never waits, so that it takes part in no deadlock. Claims share the lock on a run,
+ * which keeps it from being told to stop, and closed as one without a lease, between here and the commit.
  */
 export const LOCKED = 'FOR UPDATE OF s SKIP LOCKED FOR SHARE OF r SKIP LOCKED';
 
-/** Leases due steps that this transaction has locked: whatever their number, it is one read for each kind and one write. */
+/** Leases due steps that this transaction has locked: whatever their number, one read for each kind and one write. */
 export async function leaseSteps(
   sql: Sql,
   steps: readonly DueStep[],
@@ -48,7 +48,7 @@ export async function leaseSteps(
 
 const nameOf = ({ runId, stepKey }: StepAddress) => `${runId}/${stepKey}`;
 
-/** Reads what the claims of these steps will ask, so that each is answered at once. */
+/** Reads the data that the claims of these steps will ask for, so that each is answered at once. */
 async function prefetch(sql: Sql, steps: readonly DueStep[]) {
   const waiting = steps.filter(({ wait }) => wait !== null);
   const children = steps.flatMap(({ runId, stepKey }) => {
@@ -130,7 +130,7 @@ interface InterruptedRow {
   readonly completed_at: number;
 }
 
-/** Collects what claims write, for one statement. */
+/** Collects the writes of claims, for one statement. */
 class LeaseWrites {
   readonly #leases: LeaseRow[] = [];
   readonly #attempts: AttemptRow[] = [];

@@ -22,15 +22,15 @@ import { WakeUps } from './wake-ups.ts';
 export interface PostgresStoreOptions
   extends Omit<ConnectionOptions, 'replica'>,
     Pick<MigrateOptions, 'onMigrating' | 'onBlocked' | 'onForeign'> {
-  /** Leads to PostgreSQL itself where `url` leads to a pooler. */
+  /** Leads to PostgreSQL itself if `url` leads to a pooler. */
   readonly directUrl?: string | undefined;
-  /** Names this process, and owns its leases; no other that has the database may be called the same. Random by default. */
+  /** Names this process, and owns its leases; every process on the database needs another name. Random by default. */
   readonly replica?: string | undefined;
-  /** Called when there was no schema and a new, empty one was made. */
+  /** Called when a new, empty schema was made because there was none. */
   readonly onCreated?: (() => void) | undefined;
   /** Called when another process has taken this one's name: this one must end. */
   readonly onFatal?: ((error: Error) => void) | undefined;
-  /** What graphile-worker says of its own retries. */
+  /** Receives graphile-worker's lines about its own retries. */
   readonly onEngineLine?: ((line: string) => void) | undefined;
 }
 
@@ -77,13 +77,13 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   };
 }
 
-/** How often to look whether a process of this name is alive. */
+/** How often to check whether a process of this name is alive. */
 const NAME_LOOK_MS = 250;
 
 /**
- * Puts this process on the list of replicas and yields the number of its counters. Where another one of its name was seen
- * a moment ago, it may have ended with its machine: then this waits until it is dead for all. One that beats once more is
- * alive, and this rejects with `NameTakenError`.
+ * Puts this process on the list of replicas and yields the number of its counters. If another process of its name was
+ * seen a moment ago, that one may have ended with its machine: this waits until all count it as dead. If it beats once
+ * more, it is alive, and this rejects with `NameTakenError`.
  */
 async function joinOthers(connections: Connections, changes: Feed): Promise<number> {
   let seenAt: number | undefined;
@@ -133,7 +133,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
       return result;
     },
   });
-  // One at a time, and apart from acceptances: a flood of refused deliveries keeps none of them waiting.
+  // One group at a time, and apart from acceptances: a flood of refused deliveries never delays these.
   const recordOne = grouped<DeliveryRecord, 'recorded'>({
     shareMs: () => SHARE_MS.recordDelivery,
     width: 1,
@@ -148,7 +148,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
     inTurn(outcome.runId, async () => ({
       advance: await connections.transactTracked('write', (sql) => operations.advance.run(sql, outcome, lease)),
     }));
-  // On one connection, so that the outcomes that come during a flush share the next one.
+  // On one connection, so that outcomes that arrive during a flush share the next one.
   const advanceOne = grouped<AdvanceCall, AdvanceAnswer>({
     shareMs: ({ outcome }) => (outcome.mayShareCommit === true ? SHARE_MS.advance : 0),
     width: 1,
@@ -169,7 +169,7 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
         return result;
       }),
     acceptShared: (members) => {
-      // The others are told of what is held.
+      // Held deliveries are announced to the others.
       if (members.some(({ start }) => start === 'later')) return own.acceptShared(members);
       return connections.tracked(async () => (await acceptOne({ members })) as SharedResult);
     },
@@ -177,11 +177,11 @@ function membersOf(connections: Connections): Pick<Store, keyof typeof operation
   };
 }
 
-/** Outcomes that are stored alone at once: a connection that writes is left for claims and leases. */
+/** How many outcomes are stored alone at once: this leaves a writing connection for claims and leases. */
 const LONE_OUTCOMES = 2;
 
 async function closeAll(connections: Connections, listeners: readonly (Feed | WakeUps)[]): Promise<void> {
-  // Without its row the others do not take this replica for one that died. Where the database is away, they will.
+  // Without its row the others do not count this replica as dead. If the database is away, they will.
   const closing = connections.close(leave);
   await Promise.all(listeners.map((listener) => listener.close()));
   await closing;

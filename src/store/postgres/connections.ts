@@ -9,27 +9,27 @@ import { type Sql, type SqlOptions, Statements, sendInOneWrite, sendTogether, sq
 export interface ConnectionOptions extends SqlOptions, OutageListener {
   /** A `postgres://` URL. */
   readonly url: string;
-  /** Shown by PostgreSQL for each connection, with its purpose. */
+  /** PostgreSQL shows it for each connection, with the connection's purpose. */
   readonly applicationName: string;
-  /** Whether the URL leads to a pooler, which takes no settings with a connection; false by default. */
+  /** Whether the URL leads to a pooler, which accepts no settings with a connection; false by default. */
   readonly isPooled?: boolean | undefined;
-  /** Called after each transaction that wrote, with how long it waited for its commit. */
+  /** Called after each transaction that wrote, with the time that it waited for its commit. */
   readonly onCommitted?: ((seconds: number) => void) | undefined;
-  /** Connections that accept; two by default, so that one decides while the other is flushed. */
+  /** Connections for acceptances; two by default, so that one decides while the other is flushed. */
   readonly acceptConnections?: number | undefined;
 }
 
-/** What a connection is used for, and how many there are. Slow reads and steps never keep a delivery waiting. */
+/** The purposes of connections, with their numbers. Slow reads and steps never delay a delivery. */
 const SIZES = { accept: 2, write: 3, read: 2 } as const;
 
 export type Purpose = keyof typeof SIZES;
 
-/** PostgreSQL gives a statement up before the caller does, so that nothing runs on that nobody waits for. */
+/** PostgreSQL gives up a statement before its caller does, so that no abandoned statement goes on. */
 const STATEMENT_MS = 4000;
 const READ_STATEMENT_MS = 30_000;
-/** After this a read has the database asked on another connection, and ends with the others if that gets no answer. */
+/** After this, a read checks the database on another connection; without an answer there, it ends with the others. */
 const READ_ASK_MS = 2000;
-/** A transaction of a process that hangs gives its locks back, before the others take up what that has leased. */
+/** A hanging process loses the locks of its transaction before other replicas take over its leases. */
 const IDLE_MS = 10_000;
 const READ_IDLE_MS = 30_000;
 
@@ -39,8 +39,8 @@ const idleMsOf = (purpose: Purpose) => (purpose === 'read' ? READ_IDLE_MS : IDLE
 /**
  * Every write finds its rows by their keys. A statement keeps the plan of its first calls, and while a table has a few
  * rows PostgreSQL plans to read all of them: with thousands of rows a minute later, that took longer than the write.
- * A table that can only be read as a whole seems immensely dear then to PostgreSQL before 18, which compiles what is dear:
- * half a second for a few rows.
+ * With these settings, PostgreSQL before 18 rates a table that it can only read as a whole as extremely expensive, and
+ * compiles such plans: half a second for a few rows.
  */
 const BY_KEYS = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map((way) => `${way} = off`);
 
@@ -48,22 +48,22 @@ const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
 export interface Connections {
-  /** Counts from now on under the numbers of this store, which no other one has: see the columns named `slot`. */
+  /** From now on counts under the numbers of this store, which no other store has: see the columns named `slot`. */
   countAs(store: number): void;
-  /** Runs the work in a transaction of its own, and again where PostgreSQL chose it to break a deadlock. */
+  /** Runs the work in a transaction of its own, and again if PostgreSQL chose it to break a deadlock. */
   transact<Value>(purpose: Exclude<Purpose, 'read'>, work: (sql: Sql) => Promise<Value>): Promise<Value>;
   readonly acceptConnections: number;
-  /** As `transact`, within a call that is tracked: it is not refused while the store closes. */
+  /** Like `transact`, within a tracked call: it is not refused while the store closes. */
   transactTracked: Connections['transact'];
   /** Runs a call that shares transactions with others: the end of the store waits for it. */
   tracked<Value>(call: () => Promise<Value>): Promise<Value>;
-  /** Reads one state of the database, however many statements that takes. */
+  /** Reads one state of the database, with any number of statements. */
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
   /** Refuses new calls. Resolves when earlier calls have ended, followed by a last transaction, even if that fails. */
   close(last?: (sql: Sql) => Promise<void>): Promise<void>;
 }
 
-/** Opens no connection yet: each is opened when it is first needed, and again after it was lost. */
+/** Opens no connection yet: each opens when it is first needed, and again after it was lost. */
 export function createConnections({ url, applicationName, ...options }: ConnectionOptions): Connections {
   const { schema, replica, chainKey, onCommitted } = options;
   const instance = randomUUID();
@@ -74,7 +74,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   const underWay = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
-  /** A pool that ends forgets those who wait for a connection, so it may only end when none does. */
+  /** A pool that ends forgets callers that wait for a connection, so it must not end while there are any. */
   function tracked<Value>(run: () => Promise<Value>): Promise<Value> {
     if (closing !== undefined)
       return Promise.reject(new StoreUnavailableError('the store is closed', { isForGood: true }));
@@ -92,7 +92,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     work: (sql: Sql) => Promise<Value>,
   ): Promise<Value> {
     const client = await connect(purpose);
-    // A statement that reads may take long. So it is no sign of a database that is silent, but a reason to ask.
+    // A statement that reads may take long: its silence proves nothing, but is a reason to ask the database.
     const asking = purpose === 'read' ? setTimeout(() => outage.ask(), READ_ASK_MS).unref() : undefined;
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
@@ -159,11 +159,11 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   };
 }
 
-/** Yields how long it took. */
+/** Yields how long the commit took. */
 async function commit(client: pg.PoolClient, later: readonly Promise<unknown>[]): Promise<number> {
   const from = performance.now();
   const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
-  // PostgreSQL rolls back, without an error, a transaction in which a statement failed.
+  // PostgreSQL rolls a transaction back, without an error, if one of its statements failed.
   if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
   return (performance.now() - from) / 1000;
 }
@@ -178,7 +178,7 @@ function settingsOf(purpose: Purpose): string {
   return settings.map((setting) => `; SET LOCAL ${setting}`).join('');
 }
 
-/** The connections, which are all made anew when the database was away. */
+/** The connections. When the database was away, all are made again. */
 function createPools({ url, applicationName, isPooled, ...listener }: ConnectionOptions, acceptConnections: number) {
   const slots = new Slots();
   const sizes = { ...SIZES, accept: acceptConnections };
@@ -231,7 +231,7 @@ function createPool(
     connectionString: url,
     max,
     application_name: `${applicationName}/${purpose}`,
-    // Who waits for a connection in use hears first that its user got no answer.
+    // Callers that wait for a connection in use hear first that its user got no answer.
     connectionTimeoutMillis: ANSWER_MS + 1000,
     ...(isPooled === true
       ? {}
@@ -248,20 +248,20 @@ function createPool(
   pool.on('connect', (client) => {
     client.on('error', () => {});
     if (purpose === 'read' || isPooled === true) return;
-    // Sent before the first transaction; where it fails, that fails too, or is only slower.
+    // Sent before the first transaction. If this fails, the transaction also fails, or is only slower.
     client.query(BY_KEYS.map((way) => `SET ${way}`).join('; ')).catch(() => {});
   });
   return pool;
 }
 
-/** Gives up connecting before who waits for a connection in use does. */
+/** Gives up connecting before callers that wait for a connection in use give up. */
 class ImpatientClient extends pg.Client {
   constructor(config?: pg.ClientConfig) {
     super({ ...config, connectionTimeoutMillis: ANSWER_MS });
   }
 }
 
-/** Resolves if the database answers on a connection of its own, which could write. */
+/** Resolves if the database answers on a separate connection and accepts writes there. */
 async function probe(url: string, applicationName: string): Promise<void> {
   const direct = directClient({ url, applicationName: `${applicationName}/probe`, answerMs: ANSWER_MS });
   try {
@@ -272,13 +272,13 @@ async function probe(url: string, applicationName: string): Promise<void> {
   }
 }
 
-// What begins again may lock the row that the other one was about to lock, and so block it once more.
+// The repetition may lock the row that the other transaction was about to lock, and so block it once more.
 const CONFLICT_TRIES = 5;
 
-/** A store's connections that write count under numbers of their own, so that none waits for another's commit. */
+/** Writing connections of a store count under separate numbers, so that none waits for another's commit. */
 const SLOTS_OF_A_STORE = 16;
 
-/** Numbers of connections: the lowest that no other one has. */
+/** Numbers of connections: the lowest that no other connection has. */
 class Slots {
   #first = 0;
   readonly #clients: (pg.ClientBase | undefined)[] = [];
@@ -306,7 +306,7 @@ class Slots {
   }
 }
 
-/** What follows a failed statement fails too, for no other reason. */
+/** After a failed statement the following ones fail too, for no other reason. */
 async function firstFailure(later: readonly Promise<unknown>[], error: unknown): Promise<unknown> {
   if (codeOf(error) !== FAILED_BEFORE) return error;
   const settled = await Promise.allSettled(later);
@@ -316,7 +316,7 @@ async function firstFailure(later: readonly Promise<unknown>[], error: unknown):
 
 const FAILED_BEFORE = '25P02';
 
-/** Deadlocks, and transactions that cannot be put into any order; SQLSTATE of PostgreSQL's manual, appendix A. */
+/** Deadlocks, and transactions that cannot be put into any order; SQLSTATE in PostgreSQL's manual, appendix A. */
 const CONFLICTS = new Set(['40P01', '40001']);
 
 function isConflict(error: unknown): boolean {

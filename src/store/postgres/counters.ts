@@ -3,9 +3,9 @@ import { givenRows } from '../tables.ts';
 import { jsonRows, type Part } from './sql.ts';
 
 /**
- * What adds all that was counted to what is stored. Counts go to rows of the writer's own slot, so that no transaction
- * waits for another one's row, and readers add the slots up. A slot alone may hold a negative count: what one writer
- * counted another may take back.
+ * Statements that add all new counts to the stored ones. Counts go to rows of the writer's own slot, so that no
+ * transaction waits for another one's row, and readers add the slots up. A single slot may hold a negative count: one
+ * writer may take back what another one counted.
  */
 export function partsOf(counts: CollectedCounts, slot: number): Part[] {
   return counts.take().map(({ table, rows }) => {

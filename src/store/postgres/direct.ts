@@ -2,22 +2,22 @@ import { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import pg from 'pg';
 
-/** Connecting, and any answer, takes at most so long; then the database counts as away. */
+/** Limit for connecting and for any answer; after that the database counts as away. */
 export const ANSWER_MS = 5000;
-/** A goodbye that a silent database does not return takes so long. */
+/** How long closing waits for a silent database. */
 const END_MS = 1000;
 
 interface DirectOptions {
   readonly url: string;
   readonly applicationName: string;
-  /** Any time where not given. */
+  /** No limit by default. */
   readonly answerMs?: number;
 }
 
-/** A connection beside the pools. */
+/** A connection outside of the pools. */
 export interface Direct {
   readonly client: pg.Client;
-  /** Rejects too when it is ended meanwhile: `client.connect()` would then never settle. */
+  /** Also rejects if it is ended meanwhile: `client.connect()` would then never settle. */
   connect(): Promise<void>;
   /** Never rejects, and resolves soon whether or not the database answers. */
   end(): Promise<void>;
@@ -48,7 +48,7 @@ export function directClient({ url, applicationName, answerMs }: DirectOptions):
     async end() {
       giveUp(new Error('the connection was ended before it was made'));
       await Promise.race([client.end().catch(() => {}), setTimeout(END_MS, undefined, { ref: false })]);
-      // One that hangs would keep the process from its end.
+      // A hanging connection would keep the process from ending.
       socket.destroy();
     },
   };

@@ -7,7 +7,7 @@ import { readDatabase } from './inspect.ts';
 import { schemaDifferenceOf } from './schema.ts';
 import type { Sql } from './sql.ts';
 
-/** Looks at a schema in one transaction that only reads: no writer waits for it. */
+/** Examines a schema in one read-only transaction: no writer waits for it. */
 export async function examineDatabase(
   database: { readonly directUrl: string; readonly schema: string },
   { before, isQuick }: ExaminationRequest,
@@ -35,7 +35,7 @@ const measureTables = (sql: Sql) =>
     [pg.escapeIdentifier(sql.schema)],
   );
 
-/** Without the extension amcheck, which a role may seldom add: what PostgreSQL itself knows to be wrong. */
+/** Damage that PostgreSQL itself knows of, without the extension amcheck, which a role can seldom add. */
 async function readDamage(sql: Sql, tables: NonNullable<Examination['tables']>): Promise<string[]> {
   const views = new Set<string>(['run_inputs']);
   const missing = [...Object.keys(TABLES), ...Object.keys(POSTGRES_ADDS.tables)].filter(

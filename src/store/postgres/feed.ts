@@ -7,16 +7,16 @@ import { ANSWER_MS, type Direct, directClient } from './direct.ts';
 import { type RunNotice, RunNotices } from './run-notices.ts';
 import type { Sql } from './sql.ts';
 
-/** A notice may be lost with the connection; what was changed is looked up this often. */
+/** A notice can be lost with the connection, so changes are looked up this often. */
 const POLL_MS = 5000;
 const RECONNECT_MS = 200;
-/** A listener that hears nothing of itself for longer listens elsewhere, such as to the former primary after a fail-over. */
+/** A listener that does not hear its own notices for longer listens elsewhere, such as to a former primary. */
 const UNHEARD_MS = 5000;
 
-/** The transactions up to which a replica has seen all changes. */
+/** The number of the transaction up to which a replica has seen all changes. */
 type Seen = string;
 
-/** Every change that commits after this is one of a transaction from here on. */
+/** Changes that commit later belong to transactions from this number on. */
 export async function seenNow(sql: Sql): Promise<Seen> {
   const row = await sql.get<{ seen: string }>('SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS seen');
   return row?.seen ?? '0';
@@ -27,9 +27,9 @@ interface FeedOptions {
   readonly url: string;
   readonly schema: string;
   readonly applicationName: string;
-  /** The lock that only one process has which lives: see `takeName`. */
+  /** The lock that only one living process has: see `takeName`. */
   readonly nameLock: string;
-  /** Its connection listened elsewhere: others that were made with it may too. */
+  /** Called when its connection listened elsewhere: others made at the same time may do so too. */
   readonly onMoved?: (() => void) | undefined;
   read<Value>(work: (sql: Sql) => Promise<Value>): Promise<Value>;
 }
@@ -42,19 +42,19 @@ export class Feed implements StoreChanges {
   readonly #options: FeedOptions;
   readonly #readers = new Set<Reader>();
   #seen: Seen = '0';
-  /** By the clock that is never set. */
+  /** By a clock that is never set. */
   #seenAt = performance.now();
-  /** What transactions wrote that were under way at the last look: the next one finds it again. */
+  /** Changes found by the last look: the next finds some again, if older transactions were still under way. */
   #found = new Set<string>();
   readonly #closing = new AbortController();
   readonly #runs = new RunNotices((notice) => this.#send(notice));
   #direct: Direct | undefined;
   #isConnected = false;
-  /** When the first notice to itself was sent that has not come, by the clock that is never set. */
+  /** When the first of its own notices was sent that has not arrived, by a clock that is never set. */
   #unheardSince: number | undefined;
   #hasNameLock = false;
   #locking: Promise<void> | undefined;
-  /** Whether there was a reader yet. */
+  /** Whether it has had a reader. */
   #isRead = false;
   #listening: Promise<void> | undefined;
   readonly #wasTried: Promise<void>;
@@ -90,7 +90,7 @@ export class Feed implements StoreChanges {
     return reader;
   }
 
-  /** From now on there are changes to tell. */
+  /** Reports changes from now on. */
   begin(seen: Seen): void {
     this.#seen = seen;
     this.#seenAt = performance.now();
@@ -100,7 +100,7 @@ export class Feed implements StoreChanges {
     return performance.now() - this.#seenAt;
   }
 
-  /** Connects, if it has not, and yields whether it could lock the name of this process; it goes on trying. */
+  /** Connects if necessary, and yields whether it could lock the name of this process; it goes on trying. */
   async takeName(): Promise<boolean> {
     this.#listening ??= this.#listen();
     await this.#wasTried;
@@ -108,17 +108,17 @@ export class Feed implements StoreChanges {
     return this.#hasNameLock;
   }
 
-  /** A run went on here. */
+  /** Notes that a run went on here. */
   runChanged(runId: string): void {
     this.#runs.changed(runId);
   }
 
-  /** Whether somebody here wants to be told of other processes' runs. */
+  /** Whether this process wants to hear of other processes' runs. */
   watchRuns(isWatching: boolean): void {
     if (!this.#closing.signal.aborted) this.#runs.watch(isWatching);
   }
 
-  /** Ends every reader; resolves when nothing of it runs any more. */
+  /** Ends every reader; resolves when all its work has ended. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
@@ -128,12 +128,12 @@ export class Feed implements StoreChanges {
     await Promise.all([this.#listening, this.#polling]);
   }
 
-  /** Listens until the store closes, over as many connections as that takes. */
+  /** Listens until the store closes, over as many connections as necessary. */
   async #listen(): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       await this.#listenOnce().catch(() => {
-        // The database is away, and changes nothing meanwhile.
+        // The database is away, so nothing changes there meanwhile.
       });
       await setTimeout(RECONNECT_MS, undefined, { ref: false, signal }).catch(() => {});
     }
@@ -159,7 +159,7 @@ export class Feed implements StoreChanges {
       await this.#lockName();
       await client.query(`LISTEN ${pg.escapeIdentifier(this.#ownChannel)}`);
       await client.query(this.#listenText);
-      // What was changed before this connection listened.
+      // Reads the changes from before this connection listened.
       await this.#poll();
       this.#tried();
       if (!this.#closing.signal.aborted) await lost;
@@ -172,10 +172,10 @@ export class Feed implements StoreChanges {
     }
   }
 
-  /** The lock lasts as long as the connection. Another one may have it that was lost and is not ended yet. */
+  /** The lock lasts as long as the connection. A lost connection that has not ended yet may still have it. */
   async #lockName(): Promise<void> {
     if (!this.#isConnected || this.#hasNameLock) return;
-    // A look at the rows may come while the connection that has just been made asks for the lock.
+    // A look at the rows can come while the new connection asks for the lock.
     this.#locking ??= this.#tryLock().finally(() => {
       this.#locking = undefined;
     });
@@ -198,7 +198,7 @@ export class Feed implements StoreChanges {
   #poll(): Promise<void> {
     this.#polling ??= this.#look()
       .catch(() => {
-        // The database is away. The next look finds all that was changed meanwhile.
+        // The database is away. The next look finds all changes since.
       })
       .finally(() => {
         this.#polling = undefined;
@@ -214,13 +214,13 @@ export class Feed implements StoreChanges {
     const listener = this.#isConnected ? this.#direct : undefined;
     if (listener !== undefined) this.#unheardSince ??= lookedAt;
     const { seen, rows } = await this.#options.read(async (sql) => ({
-      // Where the writes are: the listener hears it if it is there too.
+      // Sent on the server of the writes: the listener hears it if it is on the same one.
       told: await sql.all(`SELECT pg_notify($1, '')`, [this.#ownChannel]),
       rows: await sql.all<FlowChange & { xid: string }>(
         'SELECT flow_id AS "flowId", kind, xid::text AS xid FROM sluice.changes WHERE xid >= $1::xid8 ORDER BY xid',
         [this.#seen],
       ),
-      // The same snapshot as that of the rows.
+      // From the same snapshot as the rows.
       seen: await seenNow(sql),
     }));
     const found = new Set<string>();
@@ -235,9 +235,9 @@ export class Feed implements StoreChanges {
     if (listener !== undefined) await this.#proveListener(listener, lookedAt);
   }
 
-  /** Ends a connection that does not answer, or did not hear what was said where the writes are: another one is made. */
+  /** Ends a connection that does not answer, or missed its own notice from the server of writes: another is made. */
   async #proveListener(listener: Direct, at: number): Promise<void> {
-    // What it has heard comes before the answer.
+    // Notices that it heard come before the answer.
     const answered = await listener.client.query(this.#listenText).catch(() => undefined);
     const isElsewhere = this.#unheardSince !== undefined && at - this.#unheardSince > UNHEARD_MS;
     if (listener !== this.#direct || (answered !== undefined && !isElsewhere)) return;
@@ -258,7 +258,7 @@ export class Feed implements StoreChanges {
     if (!this.#isConnected) return;
     const values = [channelOf(this.#options.schema), JSON.stringify(notice)];
     this.#direct?.client.query('SELECT pg_notify($1, $2)', values).catch(() => {
-      // The connection was lost: reads what others changed in the meantime.
+      // The connection was lost: reads the changes by others in the meantime.
     });
   }
 
@@ -269,10 +269,10 @@ export class Feed implements StoreChanges {
 
 type RunsChange = Extract<Change, { kind: 'runs' }>;
 
-/** More are told of as any. */
+/** Beyond this number, the change names no runs. */
 const MOST_WAITING_RUNS = 1000;
 
-/** Changes that one reader has not taken yet, each once. */
+/** Changes that one reader has not taken yet, each only once. */
 class Reader implements AsyncIterator<Change> {
   readonly #onEnd: () => void;
   readonly #waiting = new Map<string, Change>();

@@ -1,22 +1,23 @@
 import type { StoreUnavailableError } from '../../errors.ts';
 import { SharedCommits } from '../shared-commits.ts';
 
-/** A batch that is larger takes longer than its flush: more calls in it save nothing, and wait longer. */
+/** A larger batch takes longer than its flush: more calls in it save nothing, and wait longer. */
 const BATCH_CALLS = 128;
 /**
- * A group waits for more calls, or for the end of the group that is under way, while it is smaller than that one: each
- * transaction has a price. With this many calls it goes ahead, so that it does not wait for long behind one that waits for a lock.
+ * While a group is smaller than the one under way, it waits for more calls, or for the end of that one: each
+ * transaction has a price. With this many calls it goes ahead, so that it does not wait long behind a group that waits
+ * for a lock.
  */
 const LEAST_CALLS_BESIDE = 16;
 
 interface GroupOptions<Call, Answer> {
   /** How long the call may wait for others. */
   shareMs(call: Call): number;
-  /** Transactions that may be under way at once. */
+  /** How many transactions may be under way at once. */
   readonly width: number;
-  /** Answers all of them by one transaction; undefined for a call of which it stored nothing, to be run alone. */
+  /** Answers all of them with one transaction; undefined for a call of which it stored nothing, to be run alone. */
   runAll(calls: readonly Call[]): Promise<readonly (Answer | undefined)[]>;
-  /** Answers one by a transaction of its own. */
+  /** Answers one with a transaction of its own. */
   runAlone(call: Call): Promise<Answer>;
 }
 
@@ -28,10 +29,10 @@ interface Waiting<Call, Answer> {
 
 /**
  * Makes the function that answers calls in groups: calls that arrive while transactions are in progress share the next
- * one, and where more are likely to come, a call waits for them a little. So the size of a group follows the load, and
+ * one, and if more are likely to come, a call waits for them a little. So the size of a group follows the load, and
  * without load no call waits.
  *
- * No call is answered before its commit, and none fails because of what another one brings: if that makes a batch fail, each
+ * No call is answered before its commit, and none fails because of another one's data: if that makes a batch fail, each
  * of its calls runs again alone.
  */
 export function grouped<Call, Answer>({
@@ -49,7 +50,7 @@ export function grouped<Call, Answer>({
   const inTurn = inTurns(width);
   let settled = 0;
 
-  /** Next to the groups, as many at once: where it takes long, they do not wait for it. */
+  /** Runs as many calls next to the groups, so that groups do not wait if they take long. */
   function settleAlone({ call, resolve, reject }: Waiting<Call, Answer>): void {
     settled += 1;
     inTurn(`call ${settled}`, () => runAlone(call)).then(resolve, reject);
@@ -97,7 +98,7 @@ export function grouped<Call, Answer>({
     });
 }
 
-/** What a call brings, and no other of its batch: data that PostgreSQL refuses, rows that exist, and limits of size. */
+/** Errors from the content of one call, not its batch: data that PostgreSQL refuses, existing rows, and size limits. */
 const OF_ONE_CALL = /^(?:22|23|40|54)/;
 
 function isOfOneCall(error: unknown): boolean {
@@ -106,11 +107,11 @@ function isOfOneCall(error: unknown): boolean {
 }
 
 /**
- * Makes the function that runs calls: of a key one after the other, of all keys together so many at once. Keys take
- * turns. Calls of one key would wait for each other in the database: here they keep no connection from others meanwhile.
+ * Makes the function that runs calls: those of one key one after the other, of all keys together `width` at once. Keys
+ * take turns. Calls of one key would wait for each other in the database; here they occupy no connection meanwhile.
  */
 export function inTurns(width: number): <Value>(key: string, run: () => Promise<Value>) => Promise<Value> {
-  /** What waits behind the calls that run, and what waits of other keys: whose turn is next is first. */
+  /** Calls that wait behind the running ones, and calls of other keys: the first key has the next turn. */
   const running = new Map<string, (() => Promise<void>)[]>();
   const waiting = new Map<string, (() => Promise<void>)[]>();
 

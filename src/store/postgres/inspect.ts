@@ -11,7 +11,7 @@ interface Place {
   readonly schema: string;
 }
 
-/** Reads a database in one transaction, which is over with the work. */
+/** Reads a database in one transaction, which ends with the work. */
 export async function readDatabase<Value>(place: Place, work: (sql: Sql) => Promise<Value>): Promise<Value> {
   const connections = await connect(place);
   try {
@@ -33,7 +33,7 @@ async function connect({ directUrl: url, schema }: Place, chainKey?: ChainKey): 
   });
 }
 
-/** Reads a database in one transaction, so that all answers are from one instant and no writer waits for it. */
+/** Reads a database in one transaction, so that all answers are from the same instant and no writer waits for it. */
 export async function inspectDatabase(place: Place, chainKey?: ChainKey): Promise<Inspection> {
   const connections = await connect(place, chainKey);
   let finish = () => {};

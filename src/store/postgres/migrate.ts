@@ -11,41 +11,41 @@ import { Statements, workerSchemaOf } from './sql.ts';
 import { QUIET } from './wake-ups.ts';
 
 export interface MigrateOptions {
-  /** A `postgres://` URL that leads to PostgreSQL itself: a pooler may not carry what a migration needs. */
+  /** A `postgres://` URL that leads to PostgreSQL itself: a pooler may not support what a migration needs. */
   readonly url: string;
   readonly schema: string;
-  /** A role that gets what a service needs: rows, and nothing of the schema itself. */
+  /** A role to give a service's rights: to the rows, but not to the schema itself. */
   readonly grantTo?: string | undefined;
   readonly migrations?: readonly Migration[];
-  /** Whether it may be an unfinished copy of another database, which lacks rows. */
+  /** Whether this can be an unfinished copy of another database, which lacks rows. */
   readonly isCopied?: boolean;
-  /** Awaited before each change to the schema of an existing database; with the names of what is still missing. */
+  /** Awaited before each change to the schema of an existing database, with the names of the missing migrations. */
   readonly onMigrating?: ((names: readonly string[]) => Promise<void>) | undefined;
-  /** Called when others hold what a migration has to lock, before it is tried again. */
+  /** Called when others hold locks that a migration needs, before it is tried again. */
   readonly onBlocked?: ((error: Error) => void) | undefined;
-  /** Called when there was no schema and a new one was made. */
+  /** Called when a new schema was made because there was none. */
   readonly onCreated?: (() => void) | undefined;
   /** Called with triggers, views and indexes of the schema that no migration made. */
   readonly onForeign?: ((names: readonly string[]) => void) | undefined;
-  /** Whether a schema that does not exist is an error, and not to be made. */
+  /** Whether a missing schema is an error, instead of being made. */
   readonly mustExist?: boolean;
 }
 
 /** The table that an unfinished copy of another database has. */
 export const COPY_MARK = 'copy_progress';
 
-/** A migration that waits for a lock has all who want the table wait behind it: deliveries, for one, which take 4 s. */
+/** While a migration waits for a lock, others wait behind it for the table, such as deliveries, which have 4 s. */
 const LOCK_MS = 1000;
 const BACKOFF_MS = { first: 500, most: 10_000 };
 
-/** Others hold a lock for too long, or want it in another order; SQLSTATE of PostgreSQL's manual, appendix A. */
+/** Others hold a lock for too long, or want it in another order; SQLSTATE in PostgreSQL's manual, appendix A. */
 const BLOCKED = new Set(['55P03', '40P01']);
 
 /**
  * Brings the schema up to date, or creates it, and yields the names of the migrations that it ran. Of several processes
- * that start at once one migrates while the others wait and then find it done. Each migration is one transaction: one that
- * fails leaves nothing of itself. Where others hold what it has to lock, it lets them go on and tries again. Throws where
- * the database has a schema that this release cannot work with.
+ * that start at once one migrates while the others wait and then find it done. Each migration is one transaction: a
+ * failed one leaves nothing. If others hold locks that it needs, it lets them go on and tries again. Throws if the
+ * database has a schema that this release cannot work with.
  */
 export async function migrate(options: MigrateOptions): Promise<string[]> {
   for (let waitMs = BACKOFF_MS.first; ; waitMs = Math.min(waitMs * 2, BACKOFF_MS.most)) {
@@ -62,7 +62,7 @@ export async function migrate(options: MigrateOptions): Promise<string[]> {
 async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
   const { url, schema, grantTo, migrations: wanted = migrations, isCopied = false, mustExist = false } = options;
   return withConnection({ url, schema }, async (query) => {
-    // Until the connection ends: each migration is a transaction of its own.
+    // Held until the connection ends, since each migration is a transaction of its own.
     await query("SELECT pg_advisory_lock(hashtextextended('sluice migrates ' || $1, 0))", [schema]);
     const done = await appliedMigrations(query, schema);
     await checkServer(query);
@@ -77,11 +77,11 @@ async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
     const missing = wanted.filter(({ version }) => !done.some((applied) => applied.version === version));
     const names = missing.map(({ name }) => name);
     const told = isNew ? undefined : options.onMigrating;
-    // The lock above is waited for until another process has migrated; those of tables are not.
+    // Waits without limit for the lock above, until another process has migrated, but not for locks on tables.
     await query(`SET lock_timeout = ${LOCK_MS}`);
     try {
       if (names.length > 0) await told?.(names);
-      // Over a connection of its own, while this one has the lock. Ours use what these make.
+      // Over a separate connection, while this one has the lock. Our migrations use what these make.
       await runMigrations({ connectionString: url, schema: workerSchemaOf(schema), logger: QUIET });
       for (const [at, migration] of missing.entries()) {
         if (at > 0) await told?.(names.slice(at));
@@ -93,7 +93,7 @@ async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
     } catch (error) {
       throw explained(error, missing);
     }
-    // A newer release, with which this one works, makes others.
+    // A newer release, compatible with this one, makes other objects.
     if (wanted === migrations && done.every(({ version }) => wanted.some((own) => own.version === version))) {
       const difference = await schemaDifferenceOf(
         async (text, values) => (await query(text, [...values])).rows,
@@ -108,7 +108,7 @@ async function tryToMigrate(options: MigrateOptions): Promise<string[]> {
   });
 }
 
-/** Throws unless the database has the schema of this very release. Changes nothing. */
+/** Throws unless the database has the schema of exactly this release. Changes nothing. */
 export async function requireCurrent({ url, schema }: MigrateOptions): Promise<void> {
   const done = await withConnection({ url, schema }, (query) => appliedMigrations(query, schema));
   checkHistory(done, migrations);
@@ -122,7 +122,7 @@ async function withConnection<Value>(
   { url, schema }: Pick<MigrateOptions, 'url' | 'schema'>,
   work: (query: Query) => Promise<Value>,
 ): Promise<Value> {
-  // Without a limit for answers: it waits for as long as another process migrates.
+  // No limit for answers: it waits for as long as another process migrates.
   const direct = directClient({ url, applicationName: 'sluice/migrate' });
   const { client } = direct;
   const statements = new Statements({ schema, isPrepared: false });
@@ -146,8 +146,8 @@ async function inTransaction(query: Query, work: () => Promise<void>): Promise<v
 }
 
 /**
- * What it changes is locked first, the strongest lock at once and in one order: a migration that took a weaker one before,
- * or another table first, would wait for those who wait for it.
+ * Locks all tables that it changes first, with the strongest lock and in a fixed order: a migration that first took a
+ * weaker lock, or another table, would wait for callers that wait for it.
  */
 async function apply(query: Query, { version, name, compatibleFrom, locks = [], sql }: Migration): Promise<void> {
   const tables = [...locks].sort().map((table) => `sluice.${table}`);
@@ -169,7 +169,7 @@ function explained(error: unknown, missing: readonly Migration[]): unknown {
 async function grant(query: Query, { schema, role }: { schema: string; role: string }): Promise<void> {
   await grantRows(query, { schema, role });
   await grantRows(query, { schema: workerSchemaOf(schema), role });
-  // Its tables hide their rows from every role but the owner, whatever was granted.
+  // Tables of graphile-worker hide their rows from every role but the owner, whatever rights were granted.
   const hidden = await query(
     `SELECT c.oid::regclass::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relrowsecurity`,
@@ -212,10 +212,10 @@ async function hasTable(query: Query, schema: string, table: string): Promise<bo
   return rows[0]?.found === true;
 }
 
-/** Since PostgreSQL 14; a server that is older lacks what the schema and its statements use. */
+/** PostgreSQL 14; older servers lack features that the schema and its statements use. */
 const OLDEST_SERVER = 140_000;
 
-/** Throws where the database could not store every delivery, or not sort and find texts as SQLite does. */
+/** Throws if the database cannot store every delivery, or cannot sort and find texts as SQLite does. */
 async function checkServer(query: Query): Promise<void> {
   const { rows } = await query(
     `SELECT current_setting('server_version_num')::integer AS version, current_setting('server_version') AS release,
@@ -231,7 +231,7 @@ async function checkServer(query: Query): Promise<void> {
 }
 
 async function createSchema(query: Query, schema: string): Promise<void> {
-  // Creating a schema that exists requires a right that an owner of only the schema may lack.
+  // Even for an existing schema, creating it requires a right that the owner of only that schema may lack.
   const { rows } = await query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
   if (rows.length === 0) await query(`CREATE SCHEMA ${pg.escapeIdentifier(schema)}`);
   await query(`CREATE TABLE sluice.schema_migrations (
@@ -248,7 +248,7 @@ function checkFits(done: readonly Applied[], wanted: readonly Migration[]): void
   if (misfit !== undefined) throw new Error(misfit);
 }
 
-/** Why this release cannot work with the schema whose newest migration is given; undefined where it can. */
+/** Why this release cannot work with the schema whose newest migration is given; undefined if it can. */
 export function misfitOf(
   newest: Pick<Applied, 'version' | 'compatibleFrom'> | undefined,
   wanted: readonly Migration[] = migrations,

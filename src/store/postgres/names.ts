@@ -1,24 +1,24 @@
 import { givenForm } from './arrays.ts';
 import type { Row, Sql, SqlValue } from './sql.ts';
 
-/** A row of a table that has one row for each name, whoever stores it first. */
+/** A row of a table with one row for each name, stored by the first caller. */
 export interface NameRow {
-  /** What tells names apart: a digest of the text, so that any text fits into the index, or an id. */
+  /** Identifies the name: a digest of the text, so that any text fits into the index, or an id. */
   readonly digest: string;
-  /** Null where it started none. */
+  /** Null if the delivery started no run. */
   readonly run_id: string | null;
 }
 
-/** Such a table, with texts of SQL. */
+/** Such a table, with parts of its SQL. */
 interface NameTable {
   readonly name: string;
-  /** The column that a row's `digest` is in. */
+  /** The column that has a row's `digest`. */
   readonly key: string;
   /** The other columns and their types. */
   readonly columns: Readonly<Record<string, string>>;
-  /** What else is read of a row. */
+  /** Another column to read. */
   readonly alsoRead?: string;
-  /** Whether a call may keep a name that has a row: it no longer counts then. */
+  /** Whether a call may keep a name that already has a row, because that row no longer counts. */
   readonly expires?: boolean;
 }
 
@@ -61,7 +61,7 @@ const TABLES = {
 
 /**
  * In the order of the keys, so that transactions that want the same names never block each other. A row that may expire
- * is locked and stays as it is: whether it still counts is decided call by call.
+ * is locked and stays as it is: each call decides whether it still counts.
  */
 function insertOf({ name, key, columns, expires }: NameTable, rows: readonly NameRow[]): [string, SqlValue[]] {
   const names = Object.keys(columns).join(', ');
@@ -76,8 +76,8 @@ function insertOf({ name, key, columns, expires }: NameTable, rows: readonly Nam
 }
 
 /**
- * The names of one kind that the calls of a transaction ask for. Each is stored at once, for the first call that asks for
- * it, and so kept from all other transactions. `settle` puts right what became of the calls.
+ * The names of one kind that the calls of a transaction ask for. Each is stored at once, for the first call that asks
+ * for it, and so reserved against all other transactions. `settle` adapts the rows to the results of the calls.
  */
 export class Names<Row extends NameRow> {
   readonly #table: NameTable;
@@ -101,12 +101,12 @@ export class Names<Row extends NameRow> {
         sql,
         others.map(({ digest }) => digest),
       );
-      // Deleted in between.
+      // Names whose row was deleted in between.
       wanted = others.filter(({ digest }) => !this.#known.has(digest));
     }
   }
 
-  /** Reads what others have stored under these names. */
+  /** Reads the rows of others under these names. */
   async read(sql: Sql, digests: readonly string[]): Promise<void> {
     const others = digests.filter((digest) => !this.#stored.has(digest));
     if (others.length === 0) return;
@@ -119,7 +119,7 @@ export class Names<Row extends NameRow> {
     for (const row of rows) this.#known.set(row.digest, row);
   }
 
-  /** What another transaction has stored, or an earlier call of this one has kept. */
+  /** A row that another transaction has stored, or that an earlier call of this one has kept. */
   find(digest: string): Row | undefined {
     return this.#known.get(digest);
   }
@@ -129,7 +129,7 @@ export class Names<Row extends NameRow> {
     this.#kept.add(row.digest);
   }
 
-  /** Deletes what no call has kept, and writes again what is kept otherwise than it was stored. */
+  /** Deletes names that no call has kept, and writes kept rows again that changed since they were stored. */
   settle(sql: Sql): void {
     const kept = [...this.#kept].flatMap((digest) => this.#known.get(digest) ?? []);
     const changed = kept.filter((row) => this.#stored.get(row.digest) !== row);

@@ -20,7 +20,7 @@ import { givenForm } from './arrays.ts';
 import { partsOf } from './counters.ts';
 import { type Part, type Row, type Sql, sendTogether } from './sql.ts';
 
-/** A row with the bytes of its body, where it has one. */
+/** A row, with the bytes of its body if it has one. */
 type RowWithBody = Readonly<Record<string, Row[string] | Uint8Array>>;
 
 /** Collects the deliveries and runs that one transaction inserts, and inserts all of them at once. */
@@ -38,7 +38,7 @@ export class NewRows {
     this.#sql = sql;
   }
 
-  /** The body is null where the run has it, or a held delivery, or where none was read. */
+  /** The body is null if the run has it, or a held delivery, or if none was read. */
   addDelivery(delivery: DeliveryRecord, body: Uint8Array | null): void {
     const row = deliveryRow(delivery);
     const keys = searchKeyRows(delivery.searchKeys);
@@ -53,7 +53,7 @@ export class NewRows {
     countDelivery(this.#sql.port.count, { ...delivery, violations: String(violations), isRedelivered }, keptBytes);
   }
 
-  /** With the revisions that it pins: see `pinned`. */
+  /** Adds the run with the revisions that it pins: see `pinned`. */
   addRun(
     run: NewRun,
     { idempotencyKey = null, lease }: { idempotencyKey?: string | null; lease?: BirthLease | undefined },
@@ -74,7 +74,7 @@ export class NewRows {
     }
   }
 
-  /** Sends all that was collected; what is sent later sees it. */
+  /** Sends all collected rows; later statements see them. */
   write(): void {
     const lists = [
       [INSERTS.deliveries, this.#deliveries],
@@ -109,12 +109,12 @@ function bytesOfKeys(keys: readonly SearchKeyRow[]): number {
 
 interface Insert {
   readonly table: keyof typeof TABLES;
-  /** The columns that are written, and their types. */
+  /** The written columns and their types. */
   readonly types: Readonly<Record<string, string>>;
 }
 
 function insertOf(table: keyof typeof TABLES, columns: readonly string[]): Insert {
-  // What a run was started by has columns of its own here.
+  // The table of runs itself has the columns of what started a run.
   const known: Readonly<Record<string, keyof typeof SQL_TYPES>> = { ...TABLES[table].columns, trigger_body: 'bytes' };
   return { table, types: Object.fromEntries(columns.map((name) => [name, SQL_TYPES[known[name] ?? 'text']])) };
 }

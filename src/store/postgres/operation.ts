@@ -6,7 +6,7 @@ import type { Sql } from './sql.ts';
 
 export type { Answer, Given, VerbName as OperationName } from '../decisions/verb.ts';
 
-/** Members that are not verbs, and write nothing that other replicas must hear of. */
+/** Members that are not verbs, and write nothing that other replicas must know. */
 type Unheard =
   | 'accept'
   | 'beat'
@@ -17,7 +17,7 @@ type Unheard =
   | 'ping'
   | 'recordDelivery';
 
-/** Names the connections that run a member, and what it does in its transaction. */
+/** The connections that run a member, and its work in the transaction. */
 export type Operation<Name extends OperationName> = {
   run(sql: Sql, ...args: Parameters<Store[Name]>): Promise<Awaited<ReturnType<Store[Name]>>>;
 } & (
@@ -25,10 +25,10 @@ export type Operation<Name extends OperationName> = {
   | ({ readonly purpose: Exclude<Purpose, 'read'> } & (Name extends Unheard ? unknown : Announced<Name>))
 );
 
-/** What some members of the store do. */
+/** The operations of some members of the store. */
 export type Operations<Name extends OperationName> = { readonly [Own in Name]: Operation<Own> };
 
-/** Members of this store that are verbs: each runs in a transaction of its own. */
+/** Those members of this store that are verbs: each runs in a transaction of its own. */
 export function operationsOf<Name extends OperationName>(verbs: Verbs<Name>): Operations<Name> {
   const operations = Object.entries<Verb<Name>>(verbs).map(([name, verb]) => [
     name,

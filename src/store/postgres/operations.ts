@@ -12,7 +12,7 @@ import { dispatchOperations } from './turns.ts';
 const ownOperations: Operations<'ping' | 'releaseSpace' | 'measureStorage'> = {
   ping: { purpose: 'write', run: ping },
   measureStorage: { purpose: 'read', run: measureStorage },
-  // PostgreSQL's autovacuum finds free pages, and uses them again.
+  // PostgreSQL's autovacuum finds free pages and reuses them.
   releaseSpace: { purpose: 'read', run: async () => 0 },
 };
 

@@ -1,6 +1,6 @@
 import { StoreUnavailableError } from '../../errors.ts';
 
-/** Is told once when the database goes away, and once when it is back. */
+/** Is called once when the database goes away, and once when it is back. */
 export interface OutageListener {
   onAway?: ((error: Error) => void) | undefined;
   onBack?: ((awayMs: number) => void) | undefined;
@@ -9,19 +9,19 @@ export interface OutageListener {
 interface OutageOptions extends OutageListener {
   /** Resolves if the database answers on a new connection. */
   probe(): Promise<unknown>;
-  /** Called when the database goes away, after all who waited for it were refused. */
+  /** Called when the database goes away, after refusing all callers that waited for it. */
   forget(): void;
 }
 
 const PROBE_EVERY_MS = 200;
 
 /**
- * Knows whether the database is away. While it is, every call is refused at once: the database is asked by one probe at a
- * time, and not by each who needs it.
+ * Knows whether the database is away. Meanwhile it refuses every call at once: one probe at a time asks the database,
+ * instead of each caller.
  */
 export class Outage {
   readonly #options: OutageOptions;
-  /** Of those who wait for the database. */
+  /** Refuses the callers that wait for the database. */
   readonly #refusals = new Set<(error: Error) => void>();
   #away: { readonly error: Error; readonly since: number } | undefined;
   #probing = false;
@@ -31,13 +31,13 @@ export class Outage {
     this.#options = options;
   }
 
-  /** Yields a connection, unless the database goes away meanwhile; one that comes later is given back. */
+  /** Yields a connection, unless the database goes away meanwhile; a later connection is given back. */
   connected<Client extends { release(): void }>(connect: () => Promise<Client>): Promise<Client> {
     if (this.#away !== undefined) return Promise.reject(this.#refusal(this.#away.error));
     return this.during(connect(), (client) => client.release());
   }
 
-  /** Waits for an answer, unless the database goes away meanwhile: then `onLate` takes what may still come. */
+  /** Waits for an answer, unless the database goes away meanwhile: then `onLate` receives an answer that comes yet. */
   during<Value>(answer: Promise<Value>, onLate: (value: Value) => void = () => {}): Promise<Value> {
     return new Promise((resolve, reject) => {
       this.#refusals.add(reject);
@@ -54,14 +54,14 @@ export class Outage {
     });
   }
 
-  /** Takes what kept a transaction from its end, and yields what to tell its caller. */
+  /** Takes the error that stopped a transaction, and yields the error for its caller. */
   noticed(error: unknown): StoreUnavailableError {
     const kind = kindOf(error);
     if (kind === undefined) return toStoreError(error);
-    // One connection may be lost while the others work; where nothing answers, all have waited for long enough.
+    // One lost connection says little about the others; but if nothing answers, all have waited for long enough.
     if (kind === 'silent') this.#goAway(toError(error));
     else this.ask();
-    // A full disk or memory may pass the probe, and then only the caller can tell of it.
+    // A full disk or memory can pass the probe, and then only the caller can report it.
     return kind === 'exhausted' && this.#away === undefined ? toStoreError(error) : this.#refusal(toError(error));
   }
 
@@ -109,18 +109,18 @@ export class Outage {
 }
 
 /**
- * Of Node's sockets and look-ups, and of PostgreSQL that stops or starts, or that takes no writes on this connection:
+ * Codes of Node's sockets and look-ups, and of PostgreSQL that stops or starts, or refuses writes on this connection:
  * its manual, appendix A. A session that began while the server was read-only may stay so for good.
  */
 const LOST =
   /^(?:E(?:CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|HOSTDOWN|NOTFOUND|AI_AGAIN)|57P0[1-4]|08\w{3}|25006)$/;
-/** Of PostgreSQL that lacks disk, memory or connections. */
+/** Codes of PostgreSQL without disk, memory or connections. */
 const EXHAUSTED = /^53\w{3}$/;
 /** The driver's own errors have no code. */
 const LOST_MESSAGES = /^Connection terminated|^Client has encountered a connection error/;
 const SILENT_MESSAGES = /^Query read timeout|^Connection terminated due to connection timeout|^timeout expired/;
 
-/** How an error says that the database is away; undefined where it says something else. */
+/** How an error shows that the database is away; undefined for other errors. */
 function kindOf(error: unknown): 'lost' | 'silent' | 'exhausted' | undefined {
   if (error instanceof StoreUnavailableError) return undefined;
   const message = error instanceof Error ? error.message : '';
@@ -129,18 +129,18 @@ function kindOf(error: unknown): 'lost' | 'silent' | 'exhausted' | undefined {
   return LOST.test(codeOf(error) ?? '') || LOST_MESSAGES.test(message) ? 'lost' : undefined;
 }
 
-/** What kept a store from being opened: a database that is away may come back, all else is for the operator to mend. */
+/** Why a store could not be opened: a database that is away may come back, the operator has to fix all else. */
 export function toOpenError(error: unknown): StoreUnavailableError {
   const { message, cause } = toStoreError(error);
   return new StoreUnavailableError(message, { cause, isAway: losesConnection(error) });
 }
 
-/** Whether the connection that gave the error is of no more use. */
+/** Whether the connection that gave the error has become useless. */
 export function losesConnection(error: unknown): boolean {
   return kindOf(error) !== undefined;
 }
 
-/** Throws unless new connections can write, as one that asks this could. */
+/** Throws unless new connections can write; run on one of them. */
 export async function requireWritable(query: (text: string) => Promise<{ rows: unknown[] }>): Promise<void> {
   const { rows } = await query("SELECT current_setting('transaction_read_only') AS answer");
   if ((rows[0] as { answer?: unknown } | undefined)?.answer !== 'on') return;
@@ -151,7 +151,7 @@ export function codeOf(error: unknown): string | undefined {
   return (error as { code?: string } | null | undefined)?.code;
 }
 
-/** Whatever keeps a transaction from its commit, the caller can only try again. Nothing of it remains, unless the answer to its commit was lost. */
+/** Whatever stops a commit, the caller can only try again. Nothing remains unless the commit's answer was lost. */
 function toStoreError(error: unknown): StoreUnavailableError {
   if (error instanceof StoreUnavailableError) return error;
   return new StoreUnavailableError(messageOf(toError(error)), { cause: error });

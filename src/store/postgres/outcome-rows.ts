@@ -1,6 +1,6 @@
 import { SURVIVED } from '../decisions/step-rows.ts';
 
-/** Rows of one kind that outcomes of steps write, all of them at once. */
+/** Kinds of rows that outcomes of steps write, all rows of a kind at once. */
 export type Kind = 'ended' | 'endedFirst' | 'notedFirst' | 'skipped' | 'inserted' | 'runEnded';
 
 const GIVEN_STEP = 's.run_id = given.run_id AND s.step_key = given.step_key';
@@ -66,7 +66,7 @@ const endFirstSteps = (given: string) => `
 interface KindOfRows {
   /** The columns of its rows. */
   readonly types: Readonly<Record<string, string>>;
-  /** What they write, given the rows as a table; as in `decisions/step-rows.ts`, but many at once. */
+  /** Their statements, given the rows as a table; as in `decisions/step-rows.ts`, but for many rows at once. */
   readonly parts: readonly ((given: string) => string)[];
 }
 

@@ -15,10 +15,10 @@ export const replicaOperations: Operations<'beat' | 'beginHousekeeping' | 'keepT
   listReplicas: { purpose: 'read', run: listReplicas },
 };
 
-/** Who was not seen for so long is dead: three beats. */
+/** A replica that was not seen for this long is dead: three beats. */
 const DEAD_AFTER_MS = 15_000;
 
-/** The one clock that all replicas see. */
+/** The only clock that all replicas share. */
 const CLOCK = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 interface NamedRow {
@@ -27,7 +27,7 @@ interface NamedRow {
   readonly isSilent: boolean;
 }
 
-/** The row of this process' name, whoever wrote it. */
+/** The row with this process' name, whichever process wrote it. */
 function findNamed(sql: Sql): Promise<NamedRow | undefined> {
   return sql.get(
     `SELECT instance, seen_at AS "seenAt", seen_at < ${CLOCK} - $2 AS "isSilent" FROM sluice.replicas WHERE name = $1`,
@@ -37,16 +37,16 @@ function findNamed(sql: Sql): Promise<NamedRow | undefined> {
 
 type Joined =
   | { readonly kind: 'joined'; readonly slot: number }
-  /** A process of this name was seen a moment ago, and has not ended. */
+  /** Another process with this name was seen a moment ago, and has not ended. */
   | { readonly kind: 'taken'; readonly seenAt: number };
 
 /**
- * Puts this process on the list and yields the number that its counts go under, which no other replica that lives has.
- * It has neither a version nor a fingerprint until its first beat. With the lock of its name it takes the place of a
- * process that had that name, which has ended; without it, of one that has been silent for long.
+ * Puts this process on the list and yields the number for its counts, which no other live replica has. It has neither a
+ * version nor a fingerprint until its first beat. With the lock of its name it replaces an ended process that had that
+ * name; without the lock, one that has been silent for long.
  */
 export async function join(sql: Sql, { hasNameLock }: { hasNameLock: boolean }): Promise<Joined> {
-  // One after another, so that no two of them choose the same number.
+  // One after another, so that no two choose the same number.
   await sql.run("SELECT pg_advisory_xact_lock(hashtextextended('sluice replicas of ' || $1, 0))", [sql.schema]);
   const named = await findNamed(sql);
   if (named !== undefined && named.instance !== sql.instance && !named.isSilent && !hasNameLock) {
@@ -65,12 +65,12 @@ export async function join(sql: Sql, { hasNameLock }: { hasNameLock: boolean }):
   return { kind: 'joined', slot: row?.slot ?? 0 };
 }
 
-/** Takes this process off the list: it has stopped, and left no lease behind. */
+/** Takes this process off the list: it has stopped and left no leases. */
 export async function leave(sql: Sql): Promise<void> {
   await sql.run('DELETE FROM sluice.replicas WHERE name = $1 AND instance = $2', [sql.replica, sql.instance]);
 }
 
-/** Two processes under one name would take each other's steps for those that they left behind themselves. */
+/** Two processes with one name would each take the other's steps for their own abandoned ones. */
 export class NameTakenError extends StoreUnavailableError {
   constructor(replica: string) {
     const message = `another running process is called ${replica}; give each replica its own SLUICE_REPLICA_NAME`;
@@ -90,12 +90,11 @@ async function beat(
       WHERE name = $1 AND instance = $2 RETURNING seen_at AS "at"`,
       [sql.replica, sql.instance, version, startedAt, Math.round(clockOffsetMs), JSON.stringify(fingerprint)],
     );
-  // One that was taken for dead and lives comes back, without its leases, unless another one has its name by now. Its
-  // connections count on under the numbers that they had: another one may have those too by now, and then they wait for
-  // each other at times.
+  // A live replica that was counted as dead comes back, without its leases, unless another has its name by now. Its
+  // connections keep their numbers; if another replica has these too by now, they wait for each other at times.
   const own = (await say()) ?? (await joinAgain(sql).then(say));
   if (lost !== undefined) await returnLost(sql, { ...lost, at: now });
-  // Of several replicas that find the same dead one, one buries it. A row that is being written belongs to one that lives.
+  // If several replicas find the same dead one, one removes it. A row that is being written belongs to a live one.
   const silent = await sql.all<{ name: string; seenAt: number }>(
     `DELETE FROM sluice.replicas WHERE name IN (
       SELECT name FROM sluice.replicas WHERE $2 AND seen_at < ${CLOCK} - $1 FOR UPDATE SKIP LOCKED
@@ -117,14 +116,14 @@ async function beat(
   const dead = await sql.all<DeadReplica>(
     'SELECT name, died_at AS "at", steps FROM sluice.dead_replicas ORDER BY died_at, name',
   );
-  // Late, because other replicas wait for this row.
+  // Done late, because other replicas wait for this row.
   const kept = await decide(keepLedgerTime(sql.port, { now, ledgerAt }));
   return { at: own?.at, ledgerAt: kept, replicas: living.length, died, dead, told, misfit: misfitOf(newest) };
 }
 
 const REMEMBERED_MS = 86_400_000;
 
-/** Keeps those that died for whoever asks a replica what happened, and forgets what is older than a day. */
+/** Keeps dead replicas so that any replica can report them, and forgets those older than a day. */
 async function remember(sql: Sql, died: readonly DeadReplica[]): Promise<void> {
   await sql.run(`DELETE FROM sluice.dead_replicas WHERE died_at < ${CLOCK} - $1`, [REMEMBERED_MS]);
   for (const { name, at, steps } of died) {
@@ -142,7 +141,7 @@ async function keepTime(sql: Sql, time: Given<'keepTime'>): Promise<Answer<'keep
   return { at: row?.at, ledgerAt };
 }
 
-/** Returns the leases that this process was given and never heard of. */
+/** Returns leases that this process was given without hearing of it. */
 async function returnLost(sql: Sql, { leasedBefore, held, at }: LostLeases & { at: number }): Promise<void> {
   const lost = await sql.all<{ token: string }>(
     `SELECT token FROM (SELECT *, ${TOKEN.text} FROM sluice.steps) AS leased
@@ -177,7 +176,7 @@ async function beginHousekeeping(
   return true;
 }
 
-/** Whether the tables of graphile-worker are there, and this role may use them. */
+/** Whether the tables of graphile-worker exist, and this role may use them. */
 async function hasJobs(sql: Sql): Promise<boolean> {
   const row = await sql.get<{ isThere: boolean }>(
     `SELECT coalesce(has_table_privilege(to_regclass('graphile_worker._private_jobs'), 'UPDATE'), false) AS "isThere"`,
@@ -185,7 +184,7 @@ async function hasJobs(sql: Sql): Promise<boolean> {
   return row?.isThere === true;
 }
 
-/** A step that has been due for this long was missed by the replicas, or none could run it. */
+/** The replicas missed a step that has been due for this long, or none could run it. */
 const OVERDUE_MS = 30_000;
 
 async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
@@ -202,14 +201,14 @@ async function wakeForOverdue(sql: Sql, now: number): Promise<void> {
 }
 
 /**
- * No live replica holds a wake-up for this long, and a dead replica has locked none since its last heartbeat, which was
+ * No live replica holds a wake-up for this long; a dead one has locked none since its last heartbeat, which was
  * earlier.
  */
 const LOCKED_SECONDS = 10;
 
 /**
- * Frees wake-ups that a process took and did not live to answer: graphile-worker itself would do so after four hours.
- * Drops those that were replaced meanwhile, which nothing would ever take.
+ * Frees wake-ups that a process took before it died: graphile-worker itself would do so after four hours. Drops
+ * replaced ones, which nothing would ever take.
  */
 async function freeJobs(sql: Sql): Promise<void> {
   await sql.run(

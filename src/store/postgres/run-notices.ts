@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 
-/** What processes tell each other of runs; `by` names the one that tells. */
+/** Notices between processes about runs; `by` names the sender. */
 export type RunNotice =
   | { readonly kind: 'watch'; readonly by: string }
   | { readonly kind: 'runs'; readonly by: string; readonly runIds: readonly string[] };
 
-/** A notice takes a lock of the whole server when it is sent: not one for each event. */
+/** Each notice takes a lock of the whole server when it is sent, so events share notices. */
 const TELL_EVERY_MS = 100;
 /** A notice has less than 8000 bytes: PostgreSQL's manual, `NOTIFY`. */
 const MOST_RUN_IDS = 180;
-/** One that watches says so this often; who has not heard of one for longer than two of them tells nothing. */
+/** A watching process says so this often; without word of one for longer than two intervals, nothing is sent. */
 const WATCH_EVERY_MS = 5000;
 const WATCHED_MS = 12_000;
 

@@ -4,7 +4,7 @@ export const runKeys: readonly KeyIndex[] = [
   { table: 'sluice.run_keys', owner: 'k.run_id', newest: 'k.run_id DESC', any: 'k.folded' },
 ];
 
-/** Transactions see what others commit in another order than that of their numbers: a run waits for all before it. */
+/** Commits become visible in another order than transaction numbers, so a run waits for all earlier transactions. */
 export const commitOrder: CommitOrder = {
   column: 'xid',
   isSettled: 'r.delivery_id IS NOT NULL AND r.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
@@ -15,7 +15,7 @@ export const commitOrder: CommitOrder = {
     number: null,
     end: '0',
   },
-  // A server that was restored from a dump counts its transactions anew.
+  // A server restored from a dump starts its transaction numbers again.
   *adopt(port) {
     const foreign = yield* port.run(sql`
       UPDATE sluice.runs SET xid = 0

@@ -3,12 +3,12 @@ import type { SchemaDifference } from '../contract/examination.ts';
 import { type SchemaObjects, schemaDifference } from '../schema-objects.ts';
 import { POSTGRES_ADDS, TABLES } from '../tables.ts';
 
-/** Asks for rows, with names of tables as elsewhere in this folder. */
+/** Queries rows, with names of tables as elsewhere in this folder. */
 type Ask = (text: string, values: readonly string[]) => Promise<readonly { readonly name: string }[]>;
 
 const VIEWS: ReadonlySet<string> = new Set(['run_inputs']);
 
-/** What the migrations make for each table, besides primary keys; a test compares both lists with a new schema. */
+/** The indexes that migrations make for each table, without primary keys; a test compares both with a new schema. */
 const INDEXES: Readonly<Record<string, string>> = {
   arrival_hours: 'arrival_hours_by_hour',
   changes: 'changes_by_xid',
@@ -45,7 +45,7 @@ const TRIGGERS: Readonly<Record<string, string>> = {
   steps: 'wake_by_insert wake_by_update',
 };
 
-/** What differs between a schema and what the migrations of this release make. */
+/** How a schema differs from the one that the migrations of this release make. */
 export async function schemaDifferenceOf(ask: Ask, schema: string): Promise<SchemaDifference> {
   return schemaDifference(await objectsIn(ask, schema), objectsMade());
 }

@@ -11,14 +11,13 @@ import { commitOrder, runKeys } from './run-order.ts';
 export type { SqlValue } from '../decisions/port.ts';
 
 /**
- * Runs statements, one transaction long. Their SQL names tables in the schema `sluice`, whatever the schema of this
- * database is called, what belongs to graphile-worker in `graphile_worker`, and columns as JavaScript does:
- * `flow_id AS "flowId"`.
+ * Runs statements, for one transaction. Their SQL names tables in the schema `sluice`, whatever this database calls its
+ * schema, objects of graphile-worker in `graphile_worker`, and columns as JavaScript does: `flow_id AS "flowId"`.
  */
 export interface Sql {
-  /** The same transaction, for verbs that are said once for every backend. */
+  /** The same transaction, for verbs that are written once for every backend. */
   readonly port: Port;
-  /** What was counted and not sent yet: the rest leaves with the commit. */
+  /** Counts not sent yet: they are sent with the commit. */
   readonly counts: CollectedCounts;
   /** All rows that a statement yields. */
   all<Row>(text: string, values?: readonly SqlValue[]): Promise<Row[]>;
@@ -31,23 +30,23 @@ export interface Sql {
    * see its writes.
    */
   later(text: string, values?: readonly SqlValue[]): void;
-  /** The writer that counts under this number: see the columns named `slot`. */
+  /** The number of the writer that counts: see the columns named `slot`. */
   readonly slot: number;
   readonly schema: string;
   /** The name of this process among those that share the database. */
   readonly replica: string;
-  /** Tells this process from another one of its name. */
+  /** Distinguishes this process from another one of the same name. */
   readonly instance: string;
-  /** What this store keeps from one transaction to the next: made when it is first asked for, one for each function. */
+  /** A value that this store keeps between transactions: made at the first request, one for each function. */
   kept<Value>(make: () => Value): Value;
   readonly bounds: Bounds;
 }
 
 /** How much the store keeps. */
 interface Bounds {
-  /** Records of deliveries that started no run; more push out the oldest. */
+  /** Records of deliveries that started no run; more of them push out the oldest. */
   readonly log: Bound;
-  /** Deliveries that are held; more are refused. */
+  /** Held deliveries; more are refused. */
   readonly held: Bound;
 }
 
@@ -58,13 +57,13 @@ interface Bound {
 
 export interface SqlOptions {
   readonly schema: string;
-  /** Whether statements are prepared by name; a pooler between may not carry names. */
+  /** Whether statements are prepared by name; a pooler may not support names. */
   readonly isPrepared: boolean;
-  /** Unbounded by default, both. */
+  /** Both are unbounded by default. */
   readonly log?: Bounds['log'] | undefined;
   readonly held?: Bounds['held'] | undefined;
   readonly replica: string;
-  /** Makes the hashes of the activity log; without it whoever can write to the database can make them. */
+  /** Makes the hashes of the activity log; without it anyone who can write to the database can make them. */
   readonly chainKey?: ChainKey | undefined;
 }
 
@@ -72,7 +71,7 @@ const BIGINT = 20;
 const NUMERIC = 1700;
 const BYTEA = 17;
 
-/** Times and counts are safe as numbers, and bytes as the plain arrays that the rest of the service knows. */
+/** Times and counts are safe as numbers; bytes become plain arrays, as the rest of the service expects. */
 export const types: pg.CustomTypesConfig = {
   getTypeParser(id: number, format?: 'text' | 'binary') {
     if (id === BIGINT || id === NUMERIC) return Number;
@@ -86,8 +85,8 @@ export const types: pg.CustomTypesConfig = {
 };
 
 /**
- * What the transactions of one store share: texts of statements with the name of the schema in them, the names that they
- * are prepared under, and what members keep in memory.
+ * Shared by the transactions of one store: texts of statements with the name of the schema in them, the names that they
+ * are prepared under, and values that members keep in memory.
  */
 export class Statements {
   readonly #schema: string;
@@ -145,10 +144,10 @@ function lockScopeOf(schema: string): string {
   return String(digest.readBigUInt64BE() >> 1n);
 }
 
-/** graphile-worker puts it into names of statements, of which PostgreSQL keeps 63 bytes. */
+/** graphile-worker puts the schema into names of statements, of which PostgreSQL keeps 63 bytes. */
 const MAX_WORKER_SCHEMA = 40;
 
-/** Where graphile-worker keeps the jobs of a schema: each schema of a database has its own. */
+/** The schema of graphile-worker's jobs for a schema: each schema of a database has its own. */
 export function workerSchemaOf(schema: string): string {
   if (schema === 'sluice') return 'graphile_worker';
   const name = `${schema}_worker`;
@@ -161,13 +160,13 @@ export function workerSchemaOf(schema: string): string {
 interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance' | 'bounds'> {
   readonly statements: Statements;
   readonly chainKey: ChainKey | undefined;
-  /** Takes the answers that the end of the transaction waits for. */
+  /** Receives the answers that the end of the transaction waits for. */
   readonly later: Promise<unknown>[];
 }
 
 /**
- * Lets all that is sent in this turn of the event loop leave in one write. Each write is a call of the system and wakes
- * the server, which answers it before it reads the next.
+ * Sends everything of this turn of the event loop in one write. Each write is a system call and wakes the server, which
+ * answers it before it reads the next.
  */
 export function sendInOneWrite(client: pg.PoolClient): void {
   const { stream } = client.connection;
@@ -184,7 +183,7 @@ export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...g
   };
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
   const write = (answer: Promise<unknown>) => {
-    // Checked at the end of the transaction; nothing waits for it before.
+    // Checked at the end of the transaction; nothing waits for it before that.
     answer.catch(() => {});
     later.push(answer);
   };
@@ -222,8 +221,8 @@ export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...g
   };
 }
 
-// What JSON writes for NUL and for half of a surrogate pair. In a text that is JSON itself they stand behind one more
-// backslash, which costs a second look and nothing else.
+// JSON's form of NUL and of half of a surrogate pair. In a text that is JSON itself they have one more backslash before
+// them, which costs a second look and nothing else.
 const UNSTORABLE = /\\u(0000|d[89a-f])/;
 
 /** A row as columns. */
@@ -236,10 +235,10 @@ export function jsonRows(rows: readonly object[]): string {
   return JSON.stringify(rows, (_key, value) => (typeof value === 'string' ? storable(value) : value));
 }
 
-/** A statement that yields nothing; `bind` puts a value among its parameters and yields its name there. */
+/** A statement without a result; `bind` adds a value to its parameters and yields its name there. */
 export type Part = (bind: (value: SqlValue) => string) => string;
 
-/** Sends several as one statement, which costs less than each by itself. They see nothing of each other. */
+/** Sends several as one statement, which costs less than sending each alone. They do not see each other's writes. */
 export function sendTogether(sql: Sql, parts: readonly Part[]): void {
   if (parts.length === 0) return;
   const values: SqlValue[] = [];

@@ -31,10 +31,11 @@ export const ASK_AGAIN_MS = 20;
 const makeRotation = () => new Rotation();
 
 /**
- * Leases the steps that must run alone, one at a time, before all others; else lets flows take turns until the limit is
- * reached or nothing more may run. Looks, locks and leases until a look finds nothing more to take: rows that another
- * replica locked are skipped, so that replicas take different ones at once. Where more is known to be due than it may
- * take, it ends without another look: under load that read is dear, and the next claim begins with one.
+ * Leases the steps that must run alone, one at a time, before all others; otherwise lets flows take turns until the
+ * limit is reached or nothing more may run. Looks, locks and leases until a look finds nothing more to take: rows
+ * locked by another replica are skipped, so that replicas take different ones at once. If it knows of more due steps
+ * than it may take, it ends without another look: under load that read is expensive, and the next claim begins with
+ * one.
  */
 async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'claimDue'>> {
   const { now, limit, keptForIdle: kept = 0 } = request;
@@ -43,7 +44,7 @@ async function claimDue(sql: Sql, request: Given<'claimDue'>): Promise<Answer<'c
   let nextLapse: number | undefined;
   for (;;) {
     const seen = await decide(readWaiting(sql.port, now));
-    // Of the leases before this claim: those that it gives are its caller's to renew.
+    // Of leases from before this claim: its caller renews the new ones.
     nextLapse ??= seen.nextLapse;
     const left = limit - claims.length;
     if (claims.length === 0 && left > 0 && seen.suspectAt !== null && seen.suspectAt <= now) {
@@ -81,16 +82,16 @@ interface Turn extends Remaining {
   readonly now: number;
 }
 
-/** Locks the steps whose turn it is. Takes fewer than there are where it has to look again to know whose turn is next. */
+/** Locks the steps whose turn it is. Takes fewer if it has to look again to know which turn is next. */
 async function take(sql: Sql, { flows: all, now, left: limit, kept }: Turn): Promise<DueStep[]> {
   const rotation = sql.kept(makeRotation);
-  // A flow's rank falls only by its own turns: those after them have none in this claim.
+  // A flow's rank falls only by its own turns, so flows after these get no turn in this claim.
   const flows = rotation
     .order(waitingFlows(all, now, { left: limit, kept }))
     .slice(0, limit)
     .map(({ flow }) => flow);
   const queues = flows.flatMap((flow) => flow.queues.filter((queue) => queue.dueAt <= now && !isFull(flow, queue)));
-  // One more than their share, so that it is known whether more are due.
+  // One more than their share, to find out whether more are due.
   const chunk = Math.ceil(limit / Math.max(1, queues.length)) + 1;
   const rows = await lockRows(sql, queues, { now, chunk });
   const taken: DueStep[] = [];
@@ -106,7 +107,7 @@ async function take(sql: Sql, { flows: all, now, left: limit, kept }: Turn): Pro
     }
     const first = own?.rows[0];
     queue.dueAt = first?.dueAt ?? Number.POSITIVE_INFINITY;
-    // The queue may have more that are older than those of the others.
+    // The queue may have more steps, older than those of the others.
     if (first === undefined && own?.isWhole === false) break;
   }
   return taken;
@@ -118,7 +119,7 @@ interface QueueRows {
   readonly isWhole: boolean;
 }
 
-/** Locks the first due steps of each queue, as many as the chunk says. */
+/** Locks the first due steps of each queue, up to the chunk size. */
 async function lockRows(
   sql: Sql,
   queues: readonly Queue[],
@@ -126,8 +127,8 @@ async function lockRows(
 ): Promise<ReadonlyMap<Queue, QueueRows>> {
   if (queues.length === 0) return new Map();
   const rows = await sql.all<DueStep & { queue: number }>(
-    // The steps are locked in the order of their index, before their runs are looked at: joined to them at once, the
-    // whole queue was read and sorted.
+    // Locks the steps in the order of their index before it looks at their runs: with a direct join PostgreSQL read and
+    // sorted the whole queue.
     `SELECT ${DUE_STEP}, queues.queue FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
       AS queues (status, flow_id, step_type, queue)
     CROSS JOIN LATERAL (
@@ -157,9 +158,9 @@ async function lockRows(
 }
 
 /**
- * The flows whose concurrency is limited: one replica at a time claims steps of each, so that none counts what runs
- * while another adds to it. The lock is not that of the flow's row, which acceptances share, and a claim does not wait
- * for it: what another replica is claiming from is left out of this claim.
+ * The flows whose concurrency is limited: only one replica at a time claims steps of each, so that none counts running
+ * steps while another adds some. The lock is not that on the flow's row, which acceptances share. A claim does not wait
+ * for it: it leaves out flows that another replica is claiming from.
  */
 class LimitedFlows {
   readonly #sql: Sql;
@@ -171,7 +172,7 @@ class LimitedFlows {
     this.#now = now;
   }
 
-  /** Yields the flows that may be claimed from, and counts anew what those run that are limited. */
+  /** Yields the flows that may be claimed from, and counts the running steps of limited flows again. */
   async lock({ flows }: Waiting): Promise<readonly FlowQueues[]> {
     const limited = flows.filter(
       ({ limits, queues }) => isLimited(limits) && queues.some((queue) => queue.dueAt <= this.#now),
@@ -188,7 +189,7 @@ class LimitedFlows {
   }
 }
 
-/** Locks flows until the transaction ends, but for those that another has locked; yields which. */
+/** Locks flows until the transaction ends, except those that others have locked; yields the locked ones. */
 async function lockFlows(sql: Sql, flowIds: readonly string[]): Promise<string[]> {
   const rows = await sql.all<{ flowId: string }>(
     `SELECT flow_id AS "flowId" FROM unnest($1::text[]) AS given (flow_id)
@@ -222,7 +223,7 @@ async function claimOverdue(sql: Sql, request: Given<'claimOverdue'>): Promise<A
     [now],
   );
   const nextAt = next?.nextAt ?? null;
-  // What another transaction has locked is overdue still, or ended when that has committed.
+  // Rows locked by another transaction are still overdue, or will have ended when it commits.
   const isLocked = nextAt !== null && nextAt <= now && timedOut.length < limit && overdue.length < limit;
   return { timedOut, orphaned, claims, nextAt: isLocked ? now + ASK_AGAIN_MS : nextAt };
 }

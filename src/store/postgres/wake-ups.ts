@@ -11,7 +11,7 @@ import { workerSchemaOf } from './sql.ts';
 /** While a caller waits, success and failure go to the caller; there is nothing else to report. */
 export const QUIET = new Logger(() => () => {});
 
-/** Takes what graphile-worker prints on its own, past any logger that it is given. */
+/** Takes the lines that graphile-worker prints itself, bypassing any logger that it is given. */
 const printed = new AsyncLocalStorage<(line: string) => void>();
 
 const hearing = new Set<unknown>();
@@ -30,31 +30,31 @@ function hearConsole({ console }: typeof globalThis): void {
   }
 }
 
-/** Runs work whose lines on the console, now and later, are taken instead of printed. */
+/** Runs work and takes its console lines, present and later, instead of printing them. */
 export function withoutConsole<Value>(take: (line: string) => void, work: () => Value): Value {
   hearConsole(globalThis);
   return printed.run(take, work);
 }
 
-/** The task that the triggers of the steps add; see the migrations. */
+/** The task that the SQL triggers of the steps add; see the migrations. */
 const TASK = 'step';
-/** The engine's cron leaves one job a minute, however many processes have it. */
+/** The engine's cron leaves one job a minute, however many processes run it. */
 const MINUTE_TASK = 'minute';
 const EVERY_MINUTE = {
   task: MINUTE_TASK,
   match: '* * * * *',
   identifier: MINUTE_TASK,
-  // Minutes that nobody had time for are one.
+  // Several missed minutes become one job.
   options: { jobKey: MINUTE_TASK, maxAttempts: 1 },
 };
 /**
  * Notifications are sent for steps that are due now. Polling at this interval finds steps that become due later, and
- * those of lost notifications.
+ * steps of lost notifications.
  */
 const POLL_MS = 500;
 const ANSWER_MS = 5000;
 const BACKOFF_MS = { first: 200, most: 10_000 };
-/** A close that waits for a database that does not answer ends after this; its jobs are freed as those of the dead. */
+/** How long closing waits for a silent database; its jobs are then freed like those of dead processes. */
 const CLOSE_MS = 2000;
 
 interface WakeUpOptions {
@@ -62,7 +62,7 @@ interface WakeUpOptions {
   readonly url: string;
   readonly schema: string;
   readonly applicationName: string;
-  /** Takes what the engine says of its own retries: the log of a database that is away has the rest. */
+  /** Receives the engine's lines about its own retries: the log of a database that is away has the rest. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
@@ -77,7 +77,7 @@ export class WakeUps {
   #running: Promise<void> | undefined;
   #stop: (() => void) | undefined;
   #endWait: (() => void) | undefined;
-  /** What the last runner calls itself in the jobs that it has taken. */
+  /** The last runner's name in the jobs that it has taken. */
   #poolId: string | undefined;
 
   constructor(options: WakeUpOptions) {
@@ -88,10 +88,10 @@ export class WakeUps {
     if (!this.#closing.signal.aborted) this.#running ??= this.#supervise(wakeable);
   }
 
-  /** Has all connections made again. */
+  /** Makes all connections again. */
   readonly reconnect = (): void => this.#stop?.();
 
-  /** Takes no further one, and resolves when the last is answered. */
+  /** Takes no further wake-up, and resolves when the last one is answered. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#endWait?.();
@@ -99,7 +99,7 @@ export class WakeUps {
     await Promise.race([this.#running, setTimeout(CLOSE_MS, undefined, { ref: false })]);
   }
 
-  /** The runner gives up when the database is away for long: another takes its place, for as long as the store is open. */
+  /** The runner gives up if the database is away for long: another replaces it, for as long as the store is open. */
   async #supervise(wakeable: Wakeable): Promise<void> {
     const { signal } = this.#closing;
     const { onLine = () => {} } = this.#options;
@@ -107,7 +107,7 @@ export class WakeUps {
     while (!signal.aborted) {
       const startedAt = performance.now();
       await withoutConsole(onLine, () => this.#runOnce(wakeable, onLine)).catch((error: unknown) => {
-        // The database is away, or somebody took the jobs' tables away: what is due is found without them.
+        // The database is away, or its tables of jobs were removed: polling finds due steps without them.
         onLine(`the engine ended: ${error instanceof Error ? error.message : String(error)}`);
       });
       if (performance.now() - startedAt > BACKOFF_MS.most) waitMs = BACKOFF_MS.first;
@@ -134,10 +134,10 @@ export class WakeUps {
         taskList: {
           [TASK]: async (_payload, { addJob, job }) => {
             const isAll = !signal.aborted && (await printed.exit(() => wakeable.wake()));
-            // However often it is told, one job is enough to wake one other process.
+            // However often this happens, one job is enough to wake one other process.
             if (!isAll) await addJob(TASK, { v: 1 }, { jobKey: `more:${job.locked_by}` });
           },
-          // The work that it starts continues in the background: it may take long and must not delay wake-ups of steps.
+          // The work it starts continues in the background: it may take long and must not delay wake-ups of steps.
           [MINUTE_TASK]: () => printed.exit(() => wakeable.everyMinute()),
         },
         parsedCronItems: parseCronItems([EVERY_MINUTE]),
@@ -160,7 +160,7 @@ export class WakeUps {
     }
   }
 
-  /** Frees what the runner before this one had taken when it lost the database. */
+  /** Frees jobs that the previous runner had taken when it lost the database. */
   async #unlock(pool: pg.Pool): Promise<void> {
     const schema = pg.escapeIdentifier(workerSchemaOf(this.#options.schema));
     if (this.#poolId !== undefined) {
@@ -194,10 +194,10 @@ export class WakeUps {
       connectionTimeoutMillis: ANSWER_MS,
       query_timeout: ANSWER_MS,
       keepAlive: true,
-      // The engine keeps its connections whatever they answer, so one that cannot write must not become one of them.
+      // The engine keeps its connections whatever they answer, so a connection that cannot write must not become one.
       verify: (client, done) => void requireWritable((text) => client.query(text)).then(() => done(), done),
     });
-    // What breaks leaves the pool by itself, and the query that it was used for fails.
+    // A broken connection leaves the pool by itself, and its query fails.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
     return pool;
