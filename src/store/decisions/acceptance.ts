@@ -11,44 +11,44 @@ import type { Held, Place, Places } from './placer.ts';
 import { holding, joinPlace } from './placing.ts';
 import type { Port } from './port.ts';
 
-/** The first use of an idempotency key, or of a nonce that has not expired: without a run where that was filtered. */
+/** The first use of an idempotency key, or of a nonce that has not expired; without a run if it was filtered. */
 export interface FirstUse<RunId = string> {
   readonly runId: RunId;
   readonly bodySha256: string;
 }
 
-/** The first use of a nonce under its own name, or under another that counts as well. */
+/** The first use of a nonce, under its own name or another that also counts. */
 export interface NonceUse extends FirstUse<string | null> {
   readonly isOwn: boolean;
 }
 
-/** How a delivery is kept. */
+/** How to store a delivery. */
 interface RecordPlan {
-  /** Another run than the candidate's, or none, has neither its bytes nor its search keys: they are stored with the delivery. */
+  /** If this is not the candidate's run, that run has neither bytes nor search keys: the delivery stores them. */
   readonly runId: string | null;
   readonly isReplay: boolean;
-  /** Undefined where it is as its record says. */
+  /** Undefined if the record already has the outcome. */
   readonly outcome: DeliveryOutcome | undefined;
-  /** Of a delivery to several triggers. */
+  /** Set for a delivery to several triggers. */
   readonly shares?: readonly DeliveryShare[];
 }
 
 /**
  * The rows of acceptances in one transaction, under the candidate's trigger and its former keys.
  *
- * A name is a nonce, an idempotency key, an event or the delivery that is repeated. What is not found under a name no other
- * transaction finds or keeps before the end of this one: of two replicas that ask at once, one waits for the other.
+ * A name is a nonce, an idempotency key, an event or the repeated delivery. If a name is not found, no other
+ * transaction finds or keeps it before the end of this one: of two replicas that ask at once, one waits for the other.
  */
 export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRows {
-  /** None where no delivery of the transaction shares a run. */
+  /** Empty if no delivery of the transaction shares a run. */
   readonly places: readonly Places[];
-  /** The run that an earlier redelivery of the same delivery belongs to; undefined where there is none. */
+  /** The run of an earlier redelivery of the same delivery; undefined if there was none. */
   findRedelivery(call: Call): Ask<string | null | undefined>;
   findNonce(call: Call): Ask<NonceUse | undefined>;
   findKey(call: Call): Ask<FirstUse | undefined>;
-  /** The run of the first delivery of its event, unless that has expired. */
+  /** The run of the first delivery of the event, unless that has expired. */
   findEvent(call: Call): Ask<string | undefined>;
-  /** Answers the steps that wait for the delivery, and keeps it for others; how many it answered. Writes. */
+  /** Answers the steps that wait for the delivery, and keeps it for later ones; yields how many it answered. Writes. */
   answer(call: Call): Ask<number>;
   keepRedelivery(call: Call, runId: string): void;
   keepNonce(call: Call, runId: string | null): void;
@@ -56,12 +56,12 @@ export interface AcceptanceRows<Call extends Candidate> extends FlowRows, PinRow
   keepEvent(call: Call, runId: string): void;
   keepDelivery(call: Call, plan: RecordPlan): void;
   readonly count: Port['count'];
-  /** A run that has to wait for its turn has neither steps nor a deadline. */
+  /** A run that has to wait for its turn gets neither steps nor a deadline. */
   keepRun(call: Call, started: { readonly pins: Pins | undefined; readonly isWaiting: boolean }): void;
 }
 
 export interface FlowRows {
-  /** A flow, which stays as it is until the transaction ends; undefined where it was never deployed. */
+  /** A flow, which does not change until the transaction ends; undefined if it was never deployed. */
   shareFlow(flowId: string): Ask<(FlowSwitches & { readonly revision: number }) | undefined>;
 }
 
@@ -71,15 +71,15 @@ export const sharingFlowRows = (port: Port): FlowRows => ({
   },
 });
 
-/** A delivery at one of the triggers that it is addressed to. */
+/** A delivery at one of its triggers. */
 export interface Member<Call extends Candidate> {
   readonly call: Call;
   readonly start: SharedAcceptance['start'];
-  /** Of one whose run starts later. */
+  /** Set if its run starts later. */
   readonly held?: Held | undefined;
 }
 
-/** What became of a delivery at one trigger. */
+/** What a delivery led to at one trigger. */
 export interface Outcome {
   readonly kind: 'accepted' | 'held' | 'answered' | 'coalesced' | 'duplicate' | 'filtered' | 'closed';
   readonly runId: string | null;
@@ -87,31 +87,31 @@ export interface Outcome {
   readonly answered?: number;
   /** Its run waits for its turn. */
   readonly isWaiting?: true;
-  /** Where it goes with others. */
+  /** Set if it shares a run with others. */
   readonly place?: Place;
 }
 
-/** What became of a delivery at all of its triggers, in their order. */
+/** What a delivery led to at all of its triggers, in their order. */
 interface Claimed {
   readonly kind: 'claimed';
   readonly outcomes: readonly Outcome[];
   readonly isReplay: boolean;
-  /** The run of an idempotency key that one of them knows. */
+  /** The run of an idempotency key that one of the triggers knows. */
   readonly ofKey: string | undefined;
-  /** A redelivery that starts nothing leaves nothing. */
+  /** False for a redelivery that starts nothing: nothing is stored. */
   readonly isKept: boolean;
 }
 
 type Refusal = Extract<AcceptResult, { kind: 'replayed' | 'conflict' }>;
 type Repetition = { readonly kind: 'repeated'; readonly runId: string | null };
 
-/** How many deliveries may be held; asked only of one that is to be. */
+/** The limit of held deliveries, used only for a delivery that is to be held. */
 export interface HeldLimit {
   readonly port: Port;
   readonly bounds: Bounds;
 }
 
-/** Turns a delivery into a run, or says why not. */
+/** Turns a delivery into a run, or yields why not. */
 export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<AcceptResult> {
   if (!(yield* mayStart(rows, call))) return { kind: 'outdated' };
   const result = yield* claim(rows, [{ call, start: 'now' }]);
@@ -129,7 +129,7 @@ export function* accept<Call extends Candidate>(rows: AcceptanceRows<Call>, call
 
 /**
  * Whether a run is of the newest revision of its flow and the flow starts runs now: both may have changed since the run
- * was planned, in this process or in another. A flow that was never deployed cannot differ; what answers a run starts none.
+ * was planned, in this process or in another. A flow never deployed cannot differ; an answer to steps starts no run.
  */
 export function* mayStart(
   rows: FlowRows,
@@ -142,7 +142,7 @@ export function* mayStart(
 export const alone = (result: Refusal | Repetition): Refusal | Extract<AcceptResult, { kind: 'duplicate' }> =>
   result.kind === 'repeated' ? { kind: 'duplicate', runId: result.runId, isReplay: false } : result;
 
-/** The record of a delivery to one trigger is that of what became of it there. */
+/** Stores the record of a delivery to one trigger, with the outcome there. */
 export function keepAlone<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
@@ -162,17 +162,17 @@ export function recordedOutcome(kind: Outcome['kind'], { signal }: Candidate): D
 }
 
 export function keepRecord<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call, plan: RecordPlan): void {
-  // As an event, by the run that it did not start.
+  // If it answers steps, it is kept, like its event, with the run that it did not start.
   const runId = call.signal === undefined ? plan.runId : call.runId;
   if (call.redeliveredFrom !== null && runId !== null) rows.keepRedelivery(call, runId);
   if (call.record !== undefined) rows.keepDelivery(call, plan);
 }
 
 /**
- * The order of decisions: the first that applies answers. All names are asked for before any is kept, so that what refuses a
- * delivery leaves nothing behind, and every row names the run that the answer names. A nonce or an idempotency key that one
- * of several triggers knows counts for all. Every trigger keeps the nonce, whatever becomes of the delivery there: whichever
- * of them has the address later, no repetition is new to it.
+ * The order of decisions: the first that applies gives the answer. All names are looked up before any is kept, so that
+ * a refused delivery leaves nothing behind, and every row names the same run as the answer. A nonce or an idempotency
+ * key that one of several triggers knows counts for all. Every trigger keeps the nonce, whatever the outcome there:
+ * whichever of them has the address later, it knows every repetition.
  */
 export function* claim<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
@@ -194,7 +194,7 @@ export function* claim<Call extends Candidate>(
     else refusals.push(check);
   }
   const refusal = refusals.find(({ kind }) => kind === 'replayed') ?? refusals[0];
-  // A nonce that names a run at any of the triggers names it for the answer.
+  // If the nonce has a run at any of the triggers, the answer names that run.
   if (refusal?.kind === 'replayed') return refusals.find(isReplayWithRun) ?? refusal;
   if (refusal !== undefined) return refusal;
 
@@ -222,20 +222,20 @@ const isReplayWithRun = ({ kind, runId }: Refusal) => kind === 'replayed' && run
 
 const startsLater = (outcome: Outcome | undefined) => outcome?.kind === 'held' || outcome?.kind === 'coalesced';
 
-/** What is known of a delivery's names: the first use of its nonce, and the run of its key. */
+/** Facts about a delivery's names: the first use of its nonce, and the run of its key. */
 interface NameCheck {
   readonly kind: 'checked';
   readonly nonce: NonceUse | undefined;
-  /** The nonce is known, and that refuses nothing. */
+  /** The nonce is known, but that does not refuse the delivery. */
   readonly isReplay: boolean;
   readonly ofKey: string | undefined;
 }
 
-/** Asks for nonce and idempotency key: what refuses a delivery, or what is known of them. */
+/** Looks up nonce and idempotency key; yields a refusal, or the facts about them. */
 function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Call): Decision<NameCheck | Refusal> {
   const { redeliveredFrom, nonce, idempotencyKey } = call;
   const found = nonce?.isAsked === true ? yield* rows.findNonce(call) : undefined;
-  // What a person delivers again may start the run that a filter kept from starting.
+  // A redelivery by a person may start the run that a filter prevented.
   const isKnown = found !== undefined && (found.runId !== null || redeliveredFrom === null);
   if (isKnown && nonce?.isEnforced === true) {
     return { kind: 'replayed', runId: found.runId, hasSameBody: found.bodySha256 === nonce.bodySha256 };
@@ -245,7 +245,7 @@ function* askNames<Call extends Candidate>(rows: AcceptanceRows<Call>, call: Cal
   return { kind: 'checked', nonce: isKnown ? found : undefined, isReplay: isKnown, ofKey: first?.runId };
 }
 
-/** What becomes of the delivery at one trigger. A key that another one knows makes it a repetition here too. */
+/** Decides the outcome at one trigger. A key that another trigger knows makes the delivery a repetition here too. */
 function* decideOutcome<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   { call, start }: Member<Call>,
@@ -254,7 +254,7 @@ function* decideOutcome<Call extends Candidate>(
   if (start === 'never') return { kind: 'closed', runId: null };
   if (isKeyed) return { kind: 'duplicate', runId: ofKey ?? null };
   const ofEvent = call.event === undefined ? undefined : yield* rows.findEvent(call);
-  // What answered steps keeps its event by the run that it did not start.
+  // The event of a delivery that answered steps names a run that never started.
   if (ofEvent !== undefined) return { kind: 'duplicate', runId: call.signal === undefined ? ofEvent : null };
   if (call.isFiltered) return { kind: 'filtered', runId: null };
   if (call.signal !== undefined) return { kind: 'answered', runId: null };
@@ -272,7 +272,7 @@ interface Keeping {
   readonly limit: HeldLimit | undefined;
 }
 
-/** Keeps the names of a delivery at one trigger, its place and its run. */
+/** Stores the names of a delivery at one trigger, its place and its run. */
 function* keep<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   { call, held }: Member<Call>,
@@ -302,7 +302,7 @@ function countUse({ count }: Pick<AcceptanceRows<Candidate>, 'count'>, call: Can
   countKeyUse(count, { flowId, triggerKey, keyName, at: record.receivedAt, id: record.id });
 }
 
-/** Stores the run of a delivery; `isWaiting` where it waits for its turn. */
+/** Stores the run of a delivery; `isWaiting` if it waits for its turn. */
 function* startRun<Call extends Candidate>(
   rows: AcceptanceRows<Call>,
   call: Call,
@@ -313,7 +313,7 @@ function* startRun<Call extends Candidate>(
   return isWaiting ? { isWaiting } : {};
 }
 
-/** What a replay that is not enforced changes in the record of its delivery. */
+/** Changes to the record of a delivery that is a replay, if replays are not enforced. */
 export function asReplay({
   reason,
   violations,

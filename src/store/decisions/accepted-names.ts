@@ -1,7 +1,7 @@
 import type { AcceptedQuery, DeliveryNames, NonceClaim } from '../store.ts';
 import type { NonceCall } from './nonce-names.ts';
 
-/** Asks for a nonce of a delivery whose bytes are not known. What it finds is verified or not: either was accepted. */
+/** Looks up a nonce of a delivery whose bytes are not known. Finds verified and unverified ones: both were accepted. */
 export function askedNonce(
   { flowId, triggerKey, at }: Omit<AcceptedQuery, 'names'>,
   { nonce }: DeliveryNames,

@@ -20,8 +20,7 @@ export const NO_ENDS: ChainEnds = {
 };
 
 /**
- * Adds a row to the chain. Whoever adds keeps all others from adding until its transaction ends: let it be the last thing that
- * a transaction does.
+ * Adds a row to the chain. This blocks all other additions until the transaction ends, so do it last in a transaction.
  */
 export function* addRow(port: Port, content: ChainedContent): Decision<void> {
   const ends = yield* lockEnds(port);
@@ -42,7 +41,7 @@ function* addAfter(port: Port, ends: ChainEnds, given: ChainedContent): Decision
   yield* keepEnds(port, { ...ends, newestSeq: seq, newestHash: hash });
 }
 
-/** As every store keeps it: the hash is of what will be read. */
+/** The content as every store keeps it: the hash covers what will be read. */
 function storableContent(content: ChainedContent): ChainedContent {
   const entries = Object.entries(content).map(([name, value]) => [
     name,
@@ -51,9 +50,9 @@ function storableContent(content: ChainedContent): ChainedContent {
   return Object.fromEntries(entries);
 }
 
-/** Keeps all others from adding rows until the transaction ends. */
+/** Blocks all other additions of rows until the transaction ends. */
 export function* lockEnds(port: Port): Decision<ChainEnds> {
-  // Whether or not there are any: of several processes one makes them, and the others wait for it.
+  // Works even if there are none yet: one of several processes makes them, and the others wait for it.
   const ends = yield* port.get<ChainEnds>(sql`
     INSERT INTO sluice.intervention_ends (id, removed_seq, removed_hash, newest_seq, newest_hash, seal)
     VALUES (1, 0, '', 0, '', '') ON CONFLICT (id) DO UPDATE SET id = 1 RETURNING ${ENDS}`);
@@ -72,7 +71,7 @@ export function* keepEnds(port: Port, { keyId: _former, seal: _old, ...ends }: C
 
 export const findEnds = (port: Port) => port.get<ChainEnds>(sql`SELECT ${ENDS} FROM sluice.intervention_ends`);
 
-/** Adds what is said of an intervention now, if it was begun. */
+/** Adds the present state of an intervention, if it was begun. */
 export function* addState(port: Port, id: string | null, change: Change): Decision<void> {
   if ((yield* findEnds(port)) === undefined) return;
   const ends = yield* lockEnds(port);

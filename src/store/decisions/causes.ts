@@ -5,17 +5,17 @@ import { isLike, SEARCHED_ROWS } from './lists.ts';
 import { type FixedText, fixed, joined, type Query, sql } from './port.ts';
 
 /*
- * What steps failed by. Their errors say it, as JSON: text of such a form stands nowhere within a value, whose quotation
- * marks are escaped.
+ * Causes of failed steps. They are read from the steps' errors, which are JSON: text of this form never occurs within a
+ * value, since quotation marks there are escaped.
  */
 
-/** The code of a step's error, which holds no character that JSON escapes. An index of failed steps has it. */
+/** The code of a step's error, without characters that JSON escapes. An index of failed steps has the same text. */
 const codeOfStep = fixed(`(split_part(split_part(error, '"code":"', 2), '"', 1) COLLATE "C")`);
 const newest = fixed(String(SEARCHED_ROWS));
-/** No index has hosts and messages: in SQLite so many are looked at in 250 ms. */
+/** No index has hosts and messages: SQLite looks at this many in 250 ms. */
 const newestRead = fixed('30000');
 
-/** A step `s`, outside of loops, failed so: what indexes tell of it. */
+/** Whether a step `s`, outside of loops, failed like this, as far as indexes show it. */
 function indexed({ step, code }: CauseFilter): Query[] {
   return [
     sql`s.status = 'Failed' AND strpos(s.step_key, '.') = 0`,
@@ -24,7 +24,7 @@ function indexed({ step, code }: CauseFilter): Query[] {
   ];
 }
 
-/** And what its error alone tells. */
+/** The conditions that only the error itself shows. */
 function read({ host, error }: CauseFilter): Query[] {
   return [
     ...(host === undefined ? [] : [hasHost(host.toLowerCase())]),
@@ -45,7 +45,7 @@ function hasMessage(text: string): Query {
   return isLike('error', ['"message":"', ...parts, '"retryable":']);
 }
 
-/** Selects places of the runs with the newest steps that failed so, where the runs match the filter. */
+/** Selects places of the runs with the newest steps that failed like this, among runs that match the filter. */
 export function runsFailedBy(
   cause: CauseFilter,
   { flowId, flowIds, withoutFlow, status, since, until }: RunFilter,
@@ -63,7 +63,7 @@ export function runsFailedBy(
   const matching = sql`FROM sluice.steps AS s /*sqlite: CROSS */ JOIN sluice.runs AS r ON r.id = s.run_id
     WHERE ${joined(conditions, ' AND ')}`;
   const ofError = read(cause);
-  // Ids grow as runs start, so that the greatest are the newest.
+  // Ids grow as runs start, so the greatest are the newest.
   if (ofError.length === 0) return sql`SELECT r.${place} ${matching} ORDER BY s.run_id DESC LIMIT ${newest}`;
   return sql`
     SELECT place FROM (
@@ -79,7 +79,7 @@ export interface FailedStepRow {
   readonly startedAt: number;
 }
 
-/** Selects the failed steps of runs, which are rows called `found`. */
+/** Selects the failed steps of runs, given as rows called `found`. */
 export function failedStepsOf(runs: Query, cause: CauseFilter, place: FixedText): Query {
   return sql`
     SELECT s.flow_id AS "flowId", s.step_key AS step, error, s.completed_at AS at, r.started_at AS "startedAt"
@@ -88,7 +88,7 @@ export function failedStepsOf(runs: Query, cause: CauseFilter, place: FixedText)
     WHERE ${hasFailedBy(cause)} ORDER BY s.run_id DESC, s.step_key LIMIT ${newest}`;
 }
 
-/** More than a person looks through. */
+/** More than a person reads. */
 const MAX_GROUPS = 500;
 
 interface OpenGroup extends FailureGroup {

@@ -3,13 +3,13 @@ import { ALERT_FLOW_ID, type EnforcementMode, type RunStatus } from '../../model
 import { roundDuration } from '../durations.ts';
 import { type ColumnType, type CountName, TABLES, type Table } from '../tables.ts';
 
-/** Sizes of what is kept within bounds are counted like the rest, under the kind: `refused` or `held`. */
+/** Sizes of bounded rows are counted like all else, under their kind: `refused` or `held`. */
 export type CountTable = CountName | 'kept_sizes';
 
 type Key = readonly (string | number | boolean)[];
 type Amounts = Readonly<Record<string, number | string>>;
 
-/** Adds to the row of that key, which has the columns of its table's key in their order; before the transaction commits. */
+/** Adds to the row with that key, the values of the table's key columns in order; before the transaction commits. */
 export type Count = (table: CountTable, key: Key, amounts: Amounts) => void;
 
 interface CountColumn {
@@ -23,7 +23,7 @@ interface CountedTable {
   readonly types: Readonly<Record<string, ColumnType>>;
 }
 
-/** The columns of a count say by their names how they are added. */
+/** The name of a count's column decides how it is added. */
 function countedTable({ key, columns }: Table): CountedTable {
   const names = Object.keys(columns).filter((name) => !key.includes(name));
   const mergeOf = (name: string) =>
@@ -31,7 +31,7 @@ function countedTable({ key, columns }: Table): CountedTable {
   return { key, amounts: names.map((name) => ({ name, merge: mergeOf(name) })), types: columns };
 }
 
-/** In the order in which one transaction writes them: two of one slot in another order could block each other. */
+/** In the order in which one transaction writes them: in different orders, two of one slot could block each other. */
 export const COUNTED: Readonly<Record<CountTable, CountedTable>> = {
   delivery_totals: countedTable(TABLES.delivery_totals),
   run_totals: countedTable(TABLES.run_totals),
@@ -49,7 +49,7 @@ export interface CountedRow {
   readonly amounts: Record<string, number | string>;
 }
 
-/** Collects what is counted, one row for each key: dozens of deliveries share a transaction, and nearly all their keys. */
+/** Collects counts, one row for each key: dozens of deliveries share a transaction, and nearly all of their keys. */
 export class CollectedCounts {
   readonly #tables = new Map<CountTable, Map<string, CountedRow>>();
 
@@ -69,7 +69,7 @@ export class CollectedCounts {
     }
   };
 
-  /** Yields the rows of each table in the order of their keys, without those that come to nothing, and forgets them. */
+  /** Yields the rows of each table in the order of their keys, without rows that add nothing, and forgets them. */
   take(): { readonly table: CountTable; readonly rows: readonly CountedRow[] }[] {
     const taken = (Object.keys(COUNTED) as CountTable[]).flatMap((table) => {
       const rows = [...(this.#tables.get(table) ?? [])]
@@ -83,7 +83,7 @@ export class CollectedCounts {
   }
 }
 
-/** Bounded rows that there are more, or fewer. */
+/** By how much bounded rows grow, or shrink. */
 interface SizeChange {
   readonly rows: number;
   readonly bytes: number;
@@ -95,7 +95,7 @@ interface CountedRecord {
   readonly rejected: boolean;
 }
 
-/** A delivery as it is counted. */
+/** The facts about a delivery that are counted. */
 interface CountedDelivery extends CountedRecord {
   readonly id: string;
   readonly triggerKey: string | null;
@@ -112,7 +112,7 @@ interface CountedDelivery extends CountedRecord {
 /** Counts a delivery in its minute and hour, which outlive its record, and its record. */
 export function countDelivery(count: Count, delivery: CountedDelivery, keptBytes: number): void {
   const { id, flowId, triggerKey, receivedAt, mode, reason, rejected, violations, isRedelivered } = delivery;
-  // As the removal of records has it.
+  // The same condition as for the removal of records.
   const isBounded = delivery.runId === null && (delivery.outcome ?? null) === null;
   countRecords(count, { ...delivery, isBounded }, { rows: 1, bytes: keptBytes });
   const cause = reason ?? '';
@@ -125,7 +125,7 @@ export function countDelivery(count: Count, delivery: CountedDelivery, keptBytes
   );
 }
 
-/** Counts records that there are more, or fewer. Those that started no run are bounded. */
+/** Counts additional or removed records. Only records that started no run are bounded. */
 export function countRecords(
   count: Count,
   { flowId, reason, rejected, isBounded }: CountedRecord & { readonly isBounded: boolean },
@@ -148,7 +148,7 @@ export function countKeyUse(count: Count, { flowId, triggerKey, keyName, at, id 
   count('key_hours', [flowId, triggerKey, keyName, hourOf(at)], { count: 1, last_at: at, last_id: id });
 }
 
-/** A run as it is counted. */
+/** The facts about a run that are counted. */
 export interface CountedRun {
   readonly flowId: string;
   readonly status: RunStatus;
@@ -161,13 +161,13 @@ export function countRun(count: Count, run: CountedRun): void {
   if (run.status !== 'Running') countEnded(count, run, 1);
 }
 
-/** Counts the end of a run that was in flight; it is given as it is now. */
+/** Counts the end of a run that was in flight; the run is given as it is now. */
 export function countRunEnd(count: Count, run: CountedRun): void {
   count('run_totals', [run.flowId, 'Running'], { count: -1 });
   countRun(count, run);
 }
 
-/** Takes back the end of a run that is in flight again; it is given as it was, and may have been in flight. */
+/** Reverts the count of a run's end, since it is in flight again; takes the run as it was, maybe in flight then too. */
 export function countRunReopened(count: Count, run: CountedRun): void {
   if (run.status === 'Running') return;
   count('run_totals', [run.flowId, run.status], { count: -1 });
@@ -175,7 +175,7 @@ export function countRunReopened(count: Count, run: CountedRun): void {
   countEnded(count, run, -1);
 }
 
-/** Counts a run that is deleted. What it took and when stays counted. */
+/** Counts a deleted run. When it ran, and for how long, stays counted. */
 export function countRunRemoved(count: Count, { flowId, status }: Pick<CountedRun, 'flowId' | 'status'>): void {
   count('run_totals', [flowId, status], { count: -1 });
 }
@@ -187,7 +187,7 @@ function countEnded(count: Count, { flowId, status, startedAt, completedAt }: Co
   count('run_starts', [startHour, flowId, status], { count: by });
   count('run_ends', [hourOf(endedAt), flowId, status], { count: by });
   count('run_durations', [flowId, startHour, durationMs], { count: by });
-  // What is told of all flows leaves out that of Sluice itself.
+  // Figures of all flows leave out Sluice's own flow.
   if (flowId !== ALERT_FLOW_ID) count('run_durations', ['', startHour, durationMs], { count: by });
 }
 

@@ -3,15 +3,15 @@ import type { Attempt } from '../../model/run.ts';
 import { toError } from '../json-columns.ts';
 import type { CutValue, StepView, ValueLimits } from '../store.ts';
 
-/** Characters of a value's JSON that replace it if it is cut. */
+/** How many characters of a value's JSON replace it if it is cut. */
 export const PREVIEW_CHARACTERS = 200;
-/** A view shows so many attempts of a step, the newest ones. */
+/** How many attempts of a step a view shows, the newest ones. */
 export const MAX_ATTEMPTS = 100;
 
 const VALUES = ['input', 'output', 'evaluationTrace'] as const;
 type Value = (typeof VALUES)[number];
 
-/** A value in a row: whole, or its beginning and its size. */
+/** A value in a row: whole, or its beginning and size. */
 type ValueColumns<Name extends string> = {
   readonly [Key in Name]: string | null;
 } & { readonly [Key in `${Name}Bytes`]: number | null } & { readonly [Key in `${Name}Preview`]: string | null };
@@ -24,9 +24,9 @@ export type AttemptRow = Omit<Attempt, 'input' | 'output' | 'error'> & {
   readonly error: string | null;
 } & ValueColumns<'input' | 'output'>;
 
-/** Shows whole values until an answer holds as many bytes as it may. */
+/** Shows whole values until an answer has reached its limit of bytes. */
 export class Cutter {
-  /** Of one value. */
+  /** Limit for one value. */
   readonly maxBytes: number;
   #left: number;
 

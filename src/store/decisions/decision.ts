@@ -1,10 +1,10 @@
 /**
- * What follows from something that happens to a run: worked out once, for every backend.
+ * What follows from an event in a run, worked out once for every backend.
  *
- * A decision is a generator over the rows of one transaction. It asks with `yield*`, as in
- * `const run = yield* rows.findRun(runId)`, and writes with plain calls. A backend that answers at once never suspends
- * it: `decideNow` runs it like a function. For a backend that answers later, `decide` awaits each question, so a
- * question is a round trip; a write is none.
+ * A decision is a generator over the rows of one transaction. It asks with `yield*`, as in `const run = yield*
+ * rows.findRun(runId)`, and writes with plain calls. A backend that answers at once never suspends it: `decideNow` runs
+ * it like a function. For a backend that answers later, `decide` awaits each question, so a question is a round trip; a
+ * write is none.
  */
 export type Decision<Value> = Generator<Promise<unknown>, Value, unknown>;
 
@@ -16,17 +16,17 @@ export interface Ask<Answer> {
 type Given<Read> = Read extends (...given: infer Args) => unknown ? Args : never;
 type Answer<Read> = Read extends (...given: never[]) => infer Value ? Value : never;
 
-/** What a backend provides for an interface of questions: functions that answer at once, or later by a promise. */
+/** A backend's functions for an interface of questions: they answer at once, or later with a promise. */
 export type Answers<Reads> = {
   readonly [Name in keyof Reads]: (...given: Given<Reads[Name]>) => Answer<Reads[Name]> | Promise<Answer<Reads[Name]>>;
 };
 
-/** The same questions as a decision asks them. */
+/** The same questions in the form that decisions use. */
 export type Asks<Reads> = {
   readonly [Name in keyof Reads]: (...given: Given<Reads[Name]>) => Ask<Answer<Reads[Name]>>;
 };
 
-/** Makes questions of a backend's answers: own functions of the object, which use no `this`. */
+/** Makes questions from a backend's answers, which are own functions of the object and use no `this`. */
 export function asking<Reads extends object>(answers: Answers<Reads>): Asks<Reads> {
   const asks: Record<string, (...given: unknown[]) => Ask<unknown>> = {};
   for (const [name, answer] of Object.entries(answers as Record<string, (...given: unknown[]) => unknown>)) {
@@ -46,7 +46,7 @@ export function awaited<Answer>(promise: Promise<Answer>): Ask<Answer> {
   return new Awaited(promise) as Ask<Answer>;
 }
 
-/** An answer that is there: its own iterator and the result of that, so that a question costs one small object. */
+/** An answer that is there: its own iterator and that one's result, so that a question costs one small object. */
 class Known implements Ask<unknown>, Iterator<never, unknown>, IteratorReturnResult<unknown> {
   readonly done = true;
   readonly value: unknown;
@@ -68,7 +68,7 @@ class Awaited implements Ask<unknown> {
   readonly #promise: Promise<unknown>;
 
   constructor(promise: Promise<unknown>) {
-    // Of several that are asked together, those behind one that fails are not waited for any more.
+    // If several are asked together and one fails, nothing waits for the ones behind it any more.
     promise.catch(() => {});
     this.#promise = promise;
   }
@@ -85,7 +85,7 @@ export function decideNow<Value>(decision: Decision<Value>): Value {
   return value;
 }
 
-/** Runs a decision and waits for each answer; rejects with the first question that does. */
+/** Runs a decision and waits for each answer; rejects if a question does. */
 export async function decide<Value>(decision: Decision<Value>): Promise<Value> {
   let step = decision.next();
   while (step.done !== true) step = decision.next(await step.value);

@@ -23,17 +23,17 @@ import type { Answer, Verbs } from './verb.ts';
 
 const place = fixed(PLACE_OF_RUN);
 
-/** The body is stored with the run if the delivery started or joined one, or with the held delivery: the first of several flows. */
+/** The run has the body if the delivery started or joined one, else a held delivery: the first of several flows. */
 const body = 'coalesce(own.body, i.body, j.body, h.body)';
 
-/** A list has so much of a body; a page of whole bodies could fill the memory. */
+/** How much of a body a list has; a page of whole bodies could fill the memory. */
 const listedBodyBytes = 64 * 1024;
-// Of a sealed body, enough to open as much.
+// Of a sealed body, enough bytes to open as much.
 const listed = `CASE WHEN own.body_key IS NULL THEN ${listedBodyBytes} ELSE ${sealedBytes(listedBodyBytes)} END`;
 // Only a longer body is cut: SQLite's substr of an empty one is null.
 const listedBody = `CASE WHEN octet_length(${body}) > ${listed} THEN substr(${body}, 1, ${listed}) ELSE ${body} END`;
 
-/** A record as it is selected: what it may lack is null, and some is JSON text. */
+/** A selected record: absent fields are null, and some fields are JSON text. */
 type DeliveryRow = {
   readonly [Field in keyof DeliveryRecord]-?: Field extends 'violations' | 'headers'
     ? string
@@ -84,14 +84,14 @@ function toDelivery(row: DeliveryRow): DeliveryRecord {
 
 type ShareValues = [string, string, string | null, DeliveryShare['outcome']];
 
-/** Of none, one database says null and the other an empty list. */
+/** Without shares, one database yields null and the other an empty list. */
 function toShares(text: string | null): DeliveryShare[] | undefined {
   if (text === null || text === '[]') return undefined;
   const shares = JSON.parse(text) as ShareValues[];
   return shares.map(([flowId, triggerKey, runId, outcome]) => ({ flowId, triggerKey, runId, outcome }));
 }
 
-/** Of runs by what finds those of this store; who sees some flows alone finds nothing by the keys of others. */
+/** Search keys of deliveries and of this store's runs. With `ofSeen`, keys of other flows' deliveries find nothing. */
 const keysWith = (runKeys: readonly KeyIndex[], ofSeen: Query | undefined): ListKeys[] => [
   {
     table: 'sluice.delivery_keys',
@@ -145,15 +145,15 @@ function isHeld({ heldOnly, flowId, flowIds }: DeliveryFilter): Query | undefine
 }
 
 /**
- * The ids of the deliveries of a span of time, so that those before and after it are not read. Records older than the
- * counts, which say which ids a minute has, are left to the condition on their time.
+ * The ids of the deliveries in a span of time, so that others are not read. The counts say which ids a minute has; for
+ * records older than the counts, only the condition on their time applies.
  */
 export function* idsWithin(port: Port, { since, until }: TimeSpan): Decision<Query | undefined> {
   if (since === undefined && until === undefined) return undefined;
   const first = Math.floor((since ?? Number.MIN_SAFE_INTEGER) / MINUTE_MS);
   const last = Math.floor((until ?? Number.MAX_SAFE_INTEGER) / MINUTE_MS);
   const found = yield* port.get<{ oldest: number | null; firstId: string | null; lastId: string | null }>(
-    // PostgreSQL compares UUIDs, but has no least one of a group.
+    // PostgreSQL compares UUIDs, but has no `min` for them.
     sql`
       SELECT (SELECT min(minute) FROM sluice.delivery_counts) AS oldest,
         min(first_id::text COLLATE "C") AS "firstId", max(last_id::text COLLATE "C") AS "lastId"
@@ -175,7 +175,7 @@ function* listDeliveries(port: Port, query: DeliveryQuery): Decision<Answer<'lis
   return yield* readPage(port, listingWith(port.runKeys, query), { ...(yield* requestOf(port, query)), query, known });
 }
 
-/** Whether records of other flows are of this one too: then its own index does not find all. */
+/** Whether records of other flows also belong to this one: then its own index does not find all. */
 function* isShared(port: Port, { flowId, flowIds }: DeliveryFilter): Decision<boolean> {
   const of = flowId === undefined ? flowIds : [flowId];
   if (of === undefined) return false;
@@ -186,8 +186,8 @@ function* isShared(port: Port, { flowId, flowIds }: DeliveryFilter): Decision<bo
 }
 
 /**
- * Records of deliveries to the flow that is asked for, and to one of those that may be seen. The texts and the outcome of a
- * record are those of its own flow: who may not see that one finds nothing by them.
+ * Records of deliveries to the requested flow, and to one of the visible flows. Texts and outcome of a record belong to
+ * its own flow: callers who may not see that flow find nothing by them.
  */
 function ofFlows(query: DeliveryFilter, isShared: boolean): Query[] {
   const { flowId, flowIds, search = '', outcome } = query;
@@ -201,7 +201,7 @@ function ofFlows(query: DeliveryFilter, isShared: boolean): Query[] {
   ];
 }
 
-/** What picks the deliveries that match a filter. */
+/** The request for the deliveries that match a filter. */
 function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
   return {
     search: query.search,
@@ -210,7 +210,7 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
       yield* idsWithin(port, query),
       ...ofFlows(query, yield* isShared(port, query)),
       filter.equals('reason', query.reason),
-      // In the words of its index.
+      // Written exactly as in its index.
       filter.holds('rejected /*sqlite: = 1 */', query.rejectedOnly),
       filter.holds('rejected = false', query.acceptedOnly),
       filter.holds('run_id IS NULL AND outcome IS NULL AND status_code >= 400', query.refusedOnly),
@@ -221,12 +221,12 @@ function* requestOf(port: Port, query: DeliveryFilter): Decision<RowsRequest> {
   };
 }
 
-/** The deliveries that match a filter, as what follows FROM: rows called `found`, with the id of each as `place`. */
+/** The deliveries that match a filter, as text after FROM: rows called `found`, with each id as `place`. */
 export function* matchingDeliveries(port: Port, query: DeliveryFilter): Decision<Query> {
   return rowsOf(listingWith(port.runKeys, query), yield* requestOf(port, query));
 }
 
-/** Whether counts tell apart what a filter names, its time aside. */
+/** Whether counts distinguish the criteria of a filter, except its time. */
 export function countsDeliveries({ refusedOnly, heldOnly, outcome, search = '', searchKeys }: DeliveryFilter): boolean {
   const isFlagged = refusedOnly === true || heldOnly === true || outcome !== undefined;
   return !isFlagged && search === '' && searchKeys === undefined;

@@ -8,7 +8,7 @@ type Arrived = Omit<PlacedDelivery, 'joining'> & { readonly joining: Joining | u
 
 const mayJoin = (call: Arrived): call is PlacedDelivery => call.joining !== undefined;
 
-/** Where deliveries may go; most join nothing, and nothing is asked. */
+/** Reads the places that deliveries may join; most deliveries join none, and cost no reads. */
 export function* takePlaces(port: Port, calls: readonly Arrived[]): Decision<readonly Places[]> {
   const deliveries = calls.filter(mayJoin);
   const places: Places[] = [];
@@ -26,7 +26,7 @@ export function findPlace(places: readonly Places[], call: Arrived, isHeld: bool
   return undefined;
 }
 
-/** Whatever is held next joins none of those that were held. */
+/** Deliveries held from now on join none of those held before. */
 export function closeHeldPlaces(port: Port, flowId: string): void {
   for (const { closeHeld } of deliveryPlacers) closeHeld(port, flowId);
 }

@@ -10,9 +10,9 @@ import { inFlight, newestRevision, revisionOf, runsByStatus } from './revisions.
 import { keepFormerTriggers, keepRoutes, listHandovers, slugsOf } from './routes.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** Names at most so many runs in flight; a person would not read more. */
+/** How many runs in flight are named; a person would not read more. */
 const NAMED_RUNS = 200;
-/** Runs of one revision that are searched for a step, newest first. */
+/** How many runs of one revision are searched for a step, newest first. */
 const ASKED_RUNS = 1000;
 
 function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<DeployResult> {
@@ -45,7 +45,7 @@ function* applyDeploys(port: Port, deploys: readonly PlannedDeploy[]): Decision<
   return { kind: 'applied', flows: applied };
 }
 
-/** One transaction at a time changes which flows start which, and where slugs lead. */
+/** Only one transaction at a time changes which flows start which, and where slugs lead. */
 function lockDeploys(port: Port) {
   return port.run(
     sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice flows that run others', sluice_lock_scope))`,
@@ -54,7 +54,7 @@ function lockDeploys(port: Port) {
 
 type Outdated = Extract<DeployResult, { readonly kind: 'outdated' }>;
 
-/** Of two that come to a slug at once, in two processes, the second sees the first. */
+/** If two processes deploy to one slug at once, the second sees the deploy of the first. */
 function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Outdated | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
   for (const { id: flowId, snapshot, known } of deploys) {
@@ -66,7 +66,7 @@ function* unknownAt(port: Port, deploys: readonly PlannedDeploy[]): Decision<Out
   return undefined;
 }
 
-/** A flow that one of the deploys starts and that was deleted, unless it is deployed with it. */
+/** A deleted flow that one of the deploys starts, unless it is deployed together with it. */
 function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<Outdated | undefined> {
   const ids = new Set(deploys.map(({ id }) => id));
   const starts = deploys.flatMap(({ id: flowId, snapshot }) =>
@@ -81,7 +81,7 @@ function* deletedAmong(port: Port, deploys: readonly PlannedDeploy[]): Decision<
   return found && { kind: 'outdated', flowId: found.flowId, others: [found.started] };
 }
 
-/** Names the flows whose newest revisions start one, under the lock of what starts what. */
+/** The flows whose newest revisions start a flow, read under the lock of `lockDeploys`. */
 function* listCallers(port: Port, flowId: string): Decision<Pick<FlowRecord, 'id' | 'name'>[]> {
   const naming = yield* port.all<Pick<FlowRecord, 'id' | 'name'> & { readonly snapshot: string }>(sql`
     SELECT f.id, f.name, r.snapshot
@@ -105,8 +105,8 @@ function* deleteFlow(port: Port, { flowId, at }: Given<'deleteFlow'>): Decision<
 }
 
 /**
- * The cycle of flows that would exist if these flows were deployed together with those already deployed. Of two halves of a
- * cycle that are deployed at once, the second sees the first: both run flows, so one has waited.
+ * The cycle of flows that would exist if these flows were deployed together with those already deployed. If two halves
+ * of a cycle are deployed at once, the second sees the first: both run flows, so one has waited.
  */
 function* cycleThrough(
   port: Port,
@@ -116,7 +116,7 @@ function* cycleThrough(
     ({ id, snapshot }) => [id, subFlowsOf((snapshot as unknown as RunnableManifest).steps)] as const,
   );
   if (own.every(([, subFlows]) => subFlows.length === 0)) return undefined;
-  // Each is read once, from however many of the deploys it can be reached.
+  // Each flow is read once, even if several of the deploys lead to it.
   const known = new Map<string, readonly string[]>(own);
   for (const [flowId] of own) {
     const ways = new Map<string, readonly [string, ...string[]]>([[flowId, [flowId]]]);
@@ -134,7 +134,7 @@ function* cycleThrough(
   return undefined;
 }
 
-/** Why a deploy of another manifest than the newest cannot be applied, under the lock of its flow. */
+/** Why a deploy of a changed manifest cannot be applied, under the lock of its flow. */
 function* objectionTo(
   port: Port,
   { id: flowId, needsIdle, withoutHistory }: PlannedDeploy,
@@ -154,9 +154,9 @@ function* countInFlight(port: Port, flowId: string): Decision<number> {
   return row?.count ?? 0;
 }
 
-/** Runs of other flows that have pinned this one and may start it now; undefined where there are none. */
+/** Runs of other flows that have pinned this one and may start it now; undefined if there are none. */
 function* findCallers(port: Port, flowId: string): Decision<Callers | undefined> {
-  // Most flows are pinned by none: then the runs in flight are not read.
+  // Most flows are pinned by no run: then runs in flight are not read.
   const pinned = yield* port.get(sql`SELECT 1 FROM sluice.run_pins WHERE flow_id = ${flowId} LIMIT 1`);
   if (pinned === undefined) return undefined;
   const rows = yield* port.all<Callers['runs'][number] & { runsInFlight: number }>(sql`
@@ -197,8 +197,8 @@ function* listInFlight(port: Port, flowId: string): Decision<LiveRun[]> {
 }
 
 /**
- * When the newest kept run that did anything in a step was started, by top-level step key; of the given keys or all. Only
- * runs of a revision that has the step can have done anything in it.
+ * When the newest kept run that did anything in a step was started, by top-level step key; for the given keys or all.
+ * Only runs of a revision with the step can have done anything in it.
  */
 function* lastRunsOf(port: Port, flowId: string, wanted?: ReadonlySet<string>): Decision<Map<string, number>> {
   const lastRuns = new Map<string, number>();
@@ -230,7 +230,7 @@ function* isRetired(
   if (isGuarded(step)) return true;
   if (!isIdle(graph, stepKey)) return false;
   if (isMarkedRetired(step)) return true;
-  // A step that was a NoOp all along was never retired, unless it says so.
+  // A step that was always a NoOp was never retired, unless it is marked as retired.
   const acting = yield* port.get(sql`
     SELECT 1 FROM sluice.revisions
     WHERE flow_id = ${flowId} AND revision < ${revision} AND strpos(acting_steps, ${JSON.stringify(stepKey)}) > 0
@@ -238,7 +238,7 @@ function* isRetired(
   return acting !== undefined;
 }
 
-/** Revisions that kept runs are pinned to, newest first: one jump through the index for each. */
+/** Revisions that kept runs are pinned to, newest first: one seek in the index for each. */
 function* listRunRevisions(port: Port, flowId: string): Decision<number[]> {
   const rows = yield* port.all<{ revision: number }>(sql`
     WITH RECURSIVE pinned (revision) AS (
@@ -253,9 +253,9 @@ function* listRunRevisions(port: Port, flowId: string): Decision<number[]> {
 }
 
 /**
- * When the newest run of a revision that has a row of the step was started. A run that ends has rows of all its steps,
+ * When the newest run of a revision with a row of the step was started. A run that ends has rows of all its steps,
  * unless it failed or was stopped on the way, so the first one read usually has the answer. If a thousand have none, it
- * assumes that an older one has: a step wrongly kept costs less than history wrongly lost.
+ * assumes that an older one has: keeping a step for nothing costs less than losing history.
  */
 function* lastRunsIn(
   port: Port,
@@ -288,7 +288,7 @@ export const deployVerbs: Verbs<'readLiveFlow' | 'applyDeploys' | 'deleteFlow' |
     changes: ({ flowId }, { kind }) => (kind === 'deleted' ? [{ kind: 'flow', flowId }] : []),
     decide: deleteFlow,
   },
-  /** Cheap however long the history is: it reads the newest runs of each revision. */
+  /** Cheap for any length of history: it reads the newest runs of each revision. */
   readLiveFlow: {
     access: 'read',
     *decide(port, flowId) {

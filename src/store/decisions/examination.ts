@@ -2,11 +2,11 @@ import type { DeletedBefore, ExaminedContents } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, type Query, sql } from './port.ts';
 
-/** Counting goes no further: it reads each row. */
+/** Counting stops here, since it reads each row. */
 const MOST_DUE = 100_000;
 const limit = fixed(String(MOST_DUE));
 
-/** What is oldest in a database, and what is about to be deleted from it. */
+/** The oldest entries of a database, and how much is about to be deleted from it. */
 export function* examineContents(port: Port, before: DeletedBefore): Decision<ExaminedContents> {
   const run = yield* port.get<NonNullable<ExaminedContents['oldestRun']>>(sql`
     SELECT id, flow_name AS "flowName", started_at AS "startedAt" FROM sluice.runs

@@ -6,7 +6,7 @@ export const hourOf = (at: number) => Math.floor(at / HOUR_MS);
 
 type FigureReads = Verbs<'countDeliveries' | 'countEndedRuns'>;
 
-// What one writer has counted may be negative, where it ended what another began: only sums mean anything.
+// One writer's counts can be negative, if it ended what another one began: only sums have a meaning.
 export const figureVerbs: FigureReads = {
   countDeliveries: {
     access: 'log',

@@ -6,8 +6,8 @@ import { fixed, type Port, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
 
 /**
- * The number of a flow's lock, by its `id`. Acceptances share it before they share the flow's row: who waits for a row
- * that is shared again and again may wait for seconds, and has its turn at this lock.
+ * The number of a flow's lock, from its `id`. Acceptances share it before they share the flow's row: waiting for a row
+ * that is shared again and again can take seconds, but this lock gives everyone a turn.
  */
 export const LOCK_OF_FLOW = "hashtextextended('sluice flow ' || id, sluice_lock_scope)";
 const lockOfFlow = fixed(LOCK_OF_FLOW);
@@ -32,18 +32,18 @@ function toFlow({ drainingSince, holdsDeliveries, deletedAt, ...row }: FlowRow):
 
 /**
  * Makes every other change of these flows and of their keys wait until the transaction ends. A flow that does not exist
- * has no row to lock, and of two that deploy it first one must wait too.
+ * has no row to lock, but of two transactions that deploy it first one must also wait.
  */
 export function* lockFlowIds(port: Port, flowIds: readonly string[]): Decision<readonly string[]> {
-  // In one order everywhere, or two deploys of the same flows could block each other.
+  // In the same order everywhere, or two deploys of the same flows could block each other.
   const ids = [...new Set(flowIds)].sort();
   yield* port.run(sql`SELECT pg_advisory_xact_lock(${lockOfFlow}) FROM unnest(${ids}::text[]) AS given (id)`);
   return ids;
 }
 
 /**
- * As `lockFlowIds`, and makes acceptances wait too, which hold their flow's row: what is read afterwards has every run
- * that was accepted for these flows until then. Yields the flows that exist.
+ * Like `lockFlowIds`, but acceptances, which hold their flow's row, wait too: later reads see every run accepted for
+ * these flows until then. Yields the flows that exist.
  */
 export function* lockFlows(port: Port, flowIds: readonly string[]): Decision<ReadonlyMap<string, FlowRecord>> {
   const ids = yield* lockFlowIds(port, flowIds);
@@ -53,7 +53,7 @@ export function* lockFlows(port: Port, flowIds: readonly string[]): Decision<Rea
   return new Map(rows.map((row) => [row.id, toFlow(row)]));
 }
 
-/** Flows, which stay as they are until the transaction ends: whoever deploys, disables or drains one waits for that. */
+/** Flows, which stay unchanged until the transaction ends: deploying, disabling or draining one waits for that. */
 export function* shareFlows(port: Port, flowIds: readonly string[]): Decision<ReadonlyMap<string, FlowRecord>> {
   const ids = [...new Set(flowIds)].sort();
   port.later(sql`SELECT pg_advisory_xact_lock_shared(${lockOfFlow}) FROM unnest(${ids}::text[]) AS given (id)`);
@@ -83,7 +83,7 @@ function* findDeployed(port: Port, flowId: string): Decision<FlowRecord | undefi
   return flow?.deletedAt === undefined ? flow : undefined;
 }
 
-/** By name, whatever its case; of those given alone, where there are: ids of flows, and slugs that flows have or had. */
+/** Flows by name, ignoring case; with `names` only flows with such an id, or with such a slug, now or in the past. */
 export function* listFlows(port: Port, names?: readonly string[]): Decision<FlowRecord[]> {
   const rows = yield* port.all<FlowRow>(
     names === undefined
@@ -96,7 +96,7 @@ export function* listFlows(port: Port, names?: readonly string[]): Decision<Flow
   return rows.sort((a, b) => Number(nameOf(a) > nameOf(b)) - Number(nameOf(a) < nameOf(b))).map(toFlow);
 }
 
-/** Whether a flow is deployed with the manifest as its newest revision. */
+/** Whether a flow is deployed with this manifest as its newest revision. */
 function* hasHash(port: Port, { id, revision, deletedAt }: FlowRecord, hash: string): Decision<boolean> {
   if (deletedAt !== undefined) return false;
   const found = yield* port.get(
@@ -110,7 +110,7 @@ function actingSteps(snapshot: FlowDeploy['snapshot']): string[] {
   return Object.keys(steps).filter((key) => steps[key]?.type !== 'NoOp');
 }
 
-/** Stores a manifest as the revision after `newest`, under the lock of its flow, with what a plan says of the deploy. */
+/** Stores a manifest as the revision after `newest`, under the lock of its flow, with facts from the deploy's plan. */
 export function* insertRevision(
   port: Port,
   newest: number,
@@ -136,7 +136,7 @@ export function* insertRevision(
   return toFlow(row);
 }
 
-/** Keeps what was said of the deliveries of a flow that was closed, or forgets it where one was opened. */
+/** Stores whether deliveries of a closed flow are held, or forgets it when a flow is opened. */
 function keepHolding(port: Port, flowId: string, closed: { holdsDeliveries: boolean | undefined } | undefined): void {
   port.later(
     closed === undefined
@@ -172,7 +172,7 @@ export const flowVerbs: Verbs<'deployFlow' | 'setFlowEnabled' | 'setFlowDraining
   setFlowDraining: {
     access: 'write',
     changes: ({ flowId }) => [{ kind: 'flow', flowId }],
-    /** Waits for the acceptances that are under way: what the caller counts afterwards is all that is in flight. */
+    /** Waits for acceptances under way, so that the caller's later count has all runs in flight. */
     *decide(port, { flowId, isDraining, holdsDeliveries, at }) {
       yield* lockFlowIds(port, [flowId]);
       port.later(

@@ -4,7 +4,7 @@ import type { FollowedRun, Led, SubRuns } from './follower.ts';
 import { leavePlace } from './placing.ts';
 import type { RunRows } from './rows.ts';
 
-/** Without a follower that starts runs for steps, such a step fails. */
+/** If no follower starts runs for steps, such a step fails. */
 const startsNone: SubRuns = {
   start() {
     const error = { code: 'internal_error', message: 'No step can run a flow here.', retryable: false } as const;
@@ -16,7 +16,7 @@ const startsNone: SubRuns = {
 
 export const subRuns = followers.flatMap((follower) => follower.subRuns ?? [])[0] ?? startsNone;
 
-/** What the end of a run leads to in others; the next run of its key comes last. */
+/** What the end of a run leads to in other runs; the next run of its key comes last. */
 export function* followEnd(rows: RunRows, ended: FollowedRun): Decision<Led> {
   let led: Led = {};
   for (const follower of followers) led = { ...led, ...(yield* follower.end(rows, ended)) };

@@ -10,11 +10,11 @@ import type { Port } from './port.ts';
 interface Holding<Call extends Candidate> {
   readonly held: Held;
   readonly bounds: Bounds;
-  /** They are asked for after the flow is locked: names are claimed in this order everywhere. */
+  /** Called after the flow is locked: names are claimed in this order everywhere. */
   rowsOf(): Ask<AcceptanceRows<Call>>;
 }
 
-/** Keeps a delivery until its flow starts runs; 'full' where no more may be kept. */
+/** Holds a delivery until its flow starts runs; 'full' if the limit of held deliveries is reached. */
 export function* hold<Call extends Candidate>(
   port: Port,
   call: Call,
@@ -32,7 +32,7 @@ export function* hold<Call extends Candidate>(
   return { kind: outcome.kind === 'duplicate' ? 'duplicate' : kind, runId: outcome.runId ?? call.runId, isReplay };
 }
 
-/** Stores search keys with the record of a held delivery: the run that will have them does not exist yet. */
+/** Stores search keys with the record of a held delivery: its run, which will have them, does not exist yet. */
 export function keepHeldKeys(port: Port, { run, keys }: Held): void {
   if (run.delivery_id !== null) insertKeys(port, 'delivery', { id: run.delivery_id, keys });
 }

@@ -23,7 +23,7 @@ const inspected: Verbs<InspectedName> = {
   listRoutes: routeVerbs.listRoutes,
 };
 
-/** All members of an inspection but its end, within one transaction. */
+/** All members of an inspection except `close`, within one transaction. */
 export function inspectionOf(
   port: Port,
   decide: <Value>(decision: Decision<Value>) => Value | Promise<Value>,

@@ -1,7 +1,7 @@
 import type { Decision } from './decision.ts';
 import { fixed, type Port, sql } from './port.ts';
 
-/** How much may be kept. */
+/** The most that may be kept. */
 export interface Bounds {
   readonly maxRows: number;
   readonly maxBytes: number;
@@ -12,7 +12,7 @@ export interface Size {
   readonly bytes: number;
 }
 
-/** What is there of deliveries that are bounded. */
+/** How much is stored of one kind of bounded deliveries. */
 export function* measureKept(port: Port, kept: 'refused' | 'held'): Decision<Size> {
   const kind = fixed(kept);
   const size = yield* port.get<Size>(sql`

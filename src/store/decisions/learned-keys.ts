@@ -10,7 +10,7 @@ interface LearnedKeyRow extends Omit<LearnedKey, 'sealedWith'> {
 const columns = fixed(`flow_id AS "flowId", trigger_key AS "triggerKey", scheme, secret, sealed_with AS "sealedWith",
   learned_at AS "learnedAt"`);
 
-/** The key of a trigger, and its keys before deploys renamed it. */
+/** A condition for the key of a trigger, and for its keys before deploys renamed it. */
 const ofTrigger = ({ flowId, triggerKey }: Pick<LearnedKey, 'flowId' | 'triggerKey'>) => sql`
   flow_id = ${flowId} AND (trigger_key = ${triggerKey} OR trigger_key IN (
     SELECT former_key FROM sluice.former_trigger_keys
@@ -25,10 +25,10 @@ export const learnedKeyVerbs: Verbs<'learnKey' | 'listLearnedKeys' | 'forgetKey'
   learnKey: {
     access: 'write',
     changes: ({ flowId }) => [{ kind: 'key', flowId }],
-    /** Stores the first key alone. After a rename it yields the former key, so that a stranger's handshake cannot be first. */
+    /** Stores only the first key. After a rename it yields the former key: no stranger's handshake can be first. */
     *decide(port, key) {
       const { flowId, triggerKey, scheme, secret, sealedWith, learnedAt } = key;
-      // Another key of the same flow may be one of the trigger before its rename, so one transaction at a time looks.
+      // Another key of the same flow may belong to the trigger before its rename, so one transaction at a time looks.
       yield* lockFlowIds(port, [flowId]);
       const known = yield* port.get<LearnedKeyRow>(sql`
         SELECT ${columns} FROM sluice.learned_keys WHERE ${ofTrigger(key)}

@@ -5,12 +5,12 @@ import { fixed, Rows, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
 
 const addresses = `SELECT run_id, step_key FROM sluice.steps WHERE status = 'Running' AND due_at IS NOT NULL`;
-/** The addresses of steps that run, through the two indexes that have all steps that are due or run. */
+/** The addresses of running steps, through the two indexes of all steps that are due or running. */
 export const RUNNING = `${addresses} AND deaths < 2 UNION ALL ${addresses} AND deaths >= 2`;
 const running = fixed(`(${RUNNING}) AS running /*sqlite: CROSS */ JOIN sluice.steps AS s
   ON s.run_id = running.run_id AND s.step_key = running.step_key`);
 
-/** Leases as rows, with times that belong to them. */
+/** Leases as rows, with their times. */
 function leasesOf(leases: readonly { token: string; dueAt?: number; startedAt?: number }[]): Rows {
   return new Rows(
     leases.map(({ token, dueAt = null, startedAt = null }) => {
@@ -21,16 +21,16 @@ function leasesOf(leases: readonly { token: string; dueAt?: number; startedAt?: 
 }
 
 const asLeases = fixed('AS given (run_id uuid, step_key text, holder text, due_at bigint, started_at bigint)');
-// Leases of one call are locked in the order of their addresses, so that two calls that share some do not block each
+// Locks the leases of one call in the order of their addresses, so that two calls that share some do not block each
 // other for good.
 const held = fixed(`${asLeases.text}
   JOIN sluice.steps AS s ON s.run_id = given.run_id AND s.step_key = given.step_key AND s.lease_token = given.holder`);
 const inOrder = fixed('ORDER BY s.run_id, s.step_key FOR UPDATE OF s');
 
-/** As `tokenOf` makes it: a row keeps the holder alone. */
+/** The token as `tokenOf` makes it: a row stores only the holder. */
 export const TOKEN = fixed("steps.run_id || '/' || steps.step_key || '/' || steps.lease_token AS token");
 
-// A step without a written attempt did not begin, and is as it was before its lease.
+// A step without a written attempt did not begin, and becomes what it was before its lease.
 const asBefore = fixed(`
   lease_token = NULL, status = CASE WHEN attempt_count = 0 THEN 'Pending' ELSE status END,
   started_at = CASE WHEN attempt_count = 0 THEN NULL ELSE started_at END`);
@@ -102,7 +102,7 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
         WHERE status = 'Running' AND due_at IS NOT NULL AND lease_token IS NOT NULL
           AND coalesce(lease_owner, ${owner}) = ${owner}
         ORDER BY s.run_id, s.step_key FOR UPDATE OF s`);
-      // Due by the clock of the process that returned it, which may have been fast.
+      // Its due time is from the clock of the process that returned it, which may have been fast.
       yield* port.run(sql`
         WITH returned AS (
           SELECT s.run_id, s.step_key FROM ${running}
@@ -111,10 +111,10 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
         )
         UPDATE sluice.steps SET due_at = ${now} FROM returned
         WHERE steps.run_id = returned.run_id AND steps.step_key = returned.step_key`);
-      // A process that has the database for itself need not name the owner of a lease.
+      // A process that has the database to itself need not name the owner of a lease.
       const own = leased.filter(({ holder }) => ownerOf(holder) === owner);
       if (own.length === 0) return 0;
-      // Where no attempt is written it is unknown whether the step had begun, and nothing is counted. Of several steps it
+      // Without a written attempt it is unknown whether the step had begun, so nothing is counted. Of several steps it
       // is unknown which one took the process down, so none is blamed.
       const blamed = own.length === 1 ? 1 : 0;
       const steps = new Rows(own.map(({ runId, stepKey }) => ({ run_id: runId, step_key: stepKey })));

@@ -2,7 +2,7 @@ import type { Decision } from './decision.ts';
 import { type Port, sql } from './port.ts';
 import type { Given } from './verb.ts';
 
-/** Keeps how far the time of the nonce ledger has come, and yields the latest that any process gave. */
+/** Stores how far the time of the nonce ledger has come, and yields the latest time that any process gave. */
 export function* keepLedgerTime(port: Port, { now, ledgerAt = 0 }: Given<'keepTime'>): Decision<number> {
   const row = yield* port.get<{ at: number }>(sql`
     INSERT INTO sluice.ledger_time (id, at) VALUES (1, ${now})

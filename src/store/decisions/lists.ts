@@ -5,7 +5,7 @@ import { uuidRange } from '../uuids.ts';
 import type { Decision } from './decision.ts';
 import { type FixedText, fixed, joined, type KeyIndex, type Port, type Query, sql } from './port.ts';
 
-/** Conditions of a list's filters; undefined where the filter is not given. */
+/** Conditions of a list's filters; undefined if the filter is not given. */
 export const filter = {
   equals: (column: string, value: string | null | undefined): Query | undefined =>
     value === undefined ? undefined : sql`${fixed(column)} = ${value}`,
@@ -20,7 +20,7 @@ export const filter = {
     isWanted === true ? sql`${fixed(condition)}` : undefined,
 };
 
-/** Joins conditions to a WHERE clause, or to nothing where there are none. */
+/** Joins conditions to a WHERE clause, or to nothing if there are none. */
 export const all = (...conditions: (Query | undefined)[]): Query =>
   joined(
     conditions.filter((condition) => condition !== undefined),
@@ -33,77 +33,77 @@ export function where(conditions: readonly (Query | undefined)[]): Query {
 }
 
 /**
- * A search reads so many of the newest rows that match the other filters: searching all takes seconds, and every other
+ * How many of the newest rows that match the other filters a search reads: searching all takes seconds, and every other
  * query waits meanwhile. In SQLite it takes 14 ms among a million, half of it per 5000.
  */
 export const SEARCHED_ROWS = 10_000;
 
-/** Where counters do not know, so many rows are counted: as many as a search reads. */
+/** How many rows are counted if counters do not know: as many as a search reads. */
 const COUNTED_ROWS = SEARCHED_ROWS;
 
 /**
- * So many entries of the index of search keys are followed to their rows: in SQLite 15 ms among a million, because they lie
- * apart.
+ * How many entries of the index of search keys are followed to their rows: in SQLite 15 ms among a million, because
+ * they are scattered.
  */
 const FOLLOWED_KEYS = 3000;
 const [mostSearched, mostFollowed] = [fixed(String(SEARCHED_ROWS)), fixed(String(FOLLOWED_KEYS))];
 
-/** What a list reads. */
+/** What a list reads, and how. */
 interface Listing<Row, Item> {
-  /** The table, with its schema, in which `id` names a row. */
+  /** The table, with its schema, in which `id` identifies a row. */
   readonly table: string;
-  /** Selects what items are made of; the table is called `own` in it. */
+  /** Selects the columns of items; the table is called `own` in it. */
   readonly select: Query;
-  /** Columns that order its rows before `place` does; the newest have the greatest. */
+  /** Columns that order its rows before `place` does; the newest have the greatest values. */
   readonly order?: readonly string[];
-  /** What tells rows apart and grows; their ids, if it is not said. */
+  /** A column that identifies rows and grows; their ids by default. */
   readonly place?: string;
-  /** A hint that rows are looked up by their places where those are given. */
+  /** A hint that rows with given places are looked up by them. */
   readonly lookUp?: string;
   readonly searched?: Searched;
   toItem(row: Row): Item;
 }
 
-/** What may hold the text of a search. */
+/** Columns and indexes that a search looks into. */
 interface Searched {
-  /** The column that says when a row began. */
+  /** The column with the time at which a row began. */
   readonly time: string;
   readonly texts: readonly string[];
   readonly ids: readonly string[];
-  /** Select places of rows that an id between two bounds leads to by an index: these are found however old. */
+  /** Select places of rows through an index, by an id between two bounds: these are found at any age. */
   readonly byId: readonly ((from: string, to: string) => Query)[];
   readonly byKey: readonly ListKeys[];
 }
 
 /** Search keys that lead to rows of a list. */
 export interface ListKeys extends KeyIndex {
-  /** Selects the rows' places from what selects owners. */
+  /** Selects the rows' places, given a statement that selects owners. */
   readonly follow: (owners: Query) => Query;
-  /** Those of a row that is searched, which is called `newest`, as what follows FROM. */
+  /** The keys of a searched row, which is called `newest`, as text after FROM. */
   readonly own: string;
 }
 
-/** What picks the rows of a list. */
+/** Selects the rows of a list. */
 export interface RowsRequest {
   readonly filters: readonly (Query | undefined)[];
   readonly search?: string | undefined;
   /** As in `DeliveryQuery`. */
   readonly searchKeys?: SearchKeys | undefined;
-  /** What a search finds besides: of each, the newest in this order, as many as it looks at. */
+  /** Rows that a search also finds: for each condition the newest in this order, up to the same limit. */
   readonly alsoFound?: readonly { readonly condition: Query; readonly order: string }[];
-  /** Whether a filter says the places of all rows that match. */
+  /** Whether a filter yields the places of all matching rows. */
   readonly isLookedUp?: boolean;
-  /** A hint for the first column that orders the rows. */
+  /** A hint for the first column of the order. */
   readonly orderHint?: string;
 }
 
 interface PageRequest extends RowsRequest {
   readonly query: PageQuery;
-  /** How many rows match, where counters know. */
+  /** How many rows match, if counters know it. */
   readonly known?: number | undefined;
 }
 
-/** Reads one page, newest first. Its statements are planned for their values, which decide which index is the best. */
+/** Reads one page, newest first. Its statements are planned for their values, which decide which index is best. */
 export function* readPage<Row, Item>(
   port: Port,
   listing: Listing<Row, Item>,
@@ -119,7 +119,7 @@ export function* readPage<Row, Item>(
   // If no rows are left, do not search: a filter that matches nothing would read every row.
   const limit = known === undefined ? take : Math.min(take, known - skip);
   if (limit <= 0) return { items: [], total };
-  // The rows that are skipped are read, so begin at the nearer end.
+  // Skipped rows are read too, so begin at the nearer end.
   const isOldNearer = known !== undefined && skip > known / 2;
   const { order = [], place = 'id' } = listing;
   const nearer = fixed(orderOf([...order, 'place'], { direction: isOldNearer ? 'ASC' : 'DESC', hint: orderHint }));
@@ -133,7 +133,7 @@ export function* readPage<Row, Item>(
   return { items, total, ...(searchedUntil !== undefined && { searchedUntil }) };
 }
 
-/** Before those that only contain the text: rows whose id it is, or one of whose search keys. As a part of an order. */
+/** Part of an order: rows with this very id or search key come before rows that only contain the text. */
 function exactFirst(
   column: string,
   { searched }: Pick<Listing<never, never>, 'searched'>,
@@ -155,7 +155,7 @@ function exactFirst(
   return found.length === 0 ? sql`` : sql`CASE WHEN ${joined(found, ' OR ')} THEN 0 ELSE 1 END, `;
 }
 
-/** When the oldest row began that a search looked at; undefined where there are no others. */
+/** When the oldest row began that a search looked at; undefined if it looked at all. */
 function* searchedUntilOf(
   port: Port,
   { table, order = [], place = 'id', searched }: Pick<Listing<never, never>, 'table' | 'order' | 'place' | 'searched'>,
@@ -180,7 +180,7 @@ function* countRows(port: Port, rows: Query): Decision<number> {
   return counted?.total ?? 0;
 }
 
-/** The rows that a list is about, as what follows FROM: what orders them, and their `place`. */
+/** The rows of a list, as text after FROM: the columns of their order, and their `place`. */
 export function rowsOf(
   {
     table,
@@ -224,13 +224,13 @@ export function rowsOf(
 }
 
 /**
- * A row that is searched has a search key that begins with the text. Only where the index has more of those than are
- * followed: else it has them all.
+ * Whether a searched row has a search key that begins with the text. Only if the index has more such keys than are
+ * followed: otherwise following them finds all.
  */
 function beginsOften({ table, any, own }: ListKeys, folded: string): Query {
   const begins = sql`k.folded > ${folded} AND k.folded < ${endOfPrefix(folded)}`;
   const [from, inOrder] = [fixed(`${table} AS k`), orderedBy(any)];
-  // Counted, though an EXISTS would say it: PostgreSQL reads the whole table for those of an OR.
+  // Counts instead of using EXISTS: within an OR, PostgreSQL reads the whole table for that.
   return sql`((SELECT count(*) FROM (SELECT 1 FROM ${from} WHERE ${begins} ${inOrder} LIMIT ${mostFollowed}) AS first) = ${mostFollowed}
     AND (SELECT count(*) FROM ${fixed(own)} AND ${begins}) > 0)`;
 }
@@ -244,8 +244,8 @@ interface KeyCondition {
 }
 
 /**
- * A row has a search key that meets the condition. Places come as arrays: what PostgreSQL guesses of those has it look
- * each of them up, however many rows there are.
+ * Whether a row has a search key that meets the condition. Places come as arrays: PostgreSQL's estimate for an array
+ * makes it look each of them up, however many rows there are.
  */
 function isKeyed(place: FixedText, { byKey, condition, order }: KeyCondition): Query {
   const places = byKey.map(({ table, owner, follow, ...keys }) => {
@@ -256,7 +256,7 @@ function isKeyed(place: FixedText, { byKey, condition, order }: KeyCondition): Q
   return sql`${place} = ANY (ARRAY(${joined(places, ' UNION ALL ')}))`;
 }
 
-/** Rows that have each of the search keys, by their index. */
+/** Rows that have each of the search keys, through their index. */
 function hasKeys(place: FixedText, byKey: readonly ListKeys[], keys: SearchKeys): Query[] {
   return Object.entries(keys).map(([name, value]) => {
     const condition = sql`k.folded = ${foldSearchValue(value)} AND k.name = ${name}`;
@@ -264,7 +264,7 @@ function hasKeys(place: FixedText, byKey: readonly ListKeys[], keys: SearchKeys)
   });
 }
 
-/** One of the columns contains the text, in any case. */
+/** Whether one of the columns contains the text, in any case. */
 function contains({ texts, ids }: Searched, text: string): Query {
   const { collation, lowered } = patternOf([text]);
   const columns = [
@@ -277,7 +277,7 @@ function contains({ texts, ids }: Searched, text: string): Query {
   );
 }
 
-/** A column contains the texts, one after the other, in any case. */
+/** Whether a column contains the texts, one after the other, in any case. */
 export function isLike(column: string, texts: readonly string[]): Query {
   const { collation, lowered } = patternOf(texts);
   return sql`${fixed(`lower(${column} COLLATE ${collation})`)} LIKE ${lowered}`;
@@ -285,7 +285,7 @@ export function isLike(column: string, texts: readonly string[]): Query {
 
 function patternOf(texts: readonly string[]) {
   const escaped = texts.map((text) => text.toLowerCase().replace(/[\\%_]/g, '\\$&'));
-  // Lowering ASCII alone is several times faster.
+  // Lowering only ASCII is several times faster.
   const collation = texts.every((text) => /^[\x20-\x7e]*$/.test(text)) ? '"C"' : '"und-x-icu"';
   const pattern = `%${escaped.join('%')}%`;
   return { collation, lowered: sql`lower(${pattern}::text COLLATE ${fixed(collation)}) ESCAPE '\\'` };
@@ -297,7 +297,7 @@ export function keysOf(owner: 'run' | 'delivery', id: string): string {
     WHERE k.${owner}_id = ${id})`;
 }
 
-/** Of none, one database says null and the other an empty object. */
+/** Without search keys, one database yields null and the other an empty object. */
 export function toSearchKeys(text: string | null): SearchKeys | undefined {
   return text === null || text === '{}' ? undefined : JSON.parse(text);
 }

@@ -17,7 +17,7 @@ const KEYS = {
   delivery: { owner: fixed('delivery'), given: fixed(givenRows(TABLES.delivery_keys.columns)) },
 };
 
-/** Stores a run that starts by itself, with the revisions that it pins: see `withPins`. */
+/** Stores a single run, with the revisions that it pins: see `withPins`. */
 export function insertRun(port: Port, run: NewRun, idempotencyKey: string | null = null): void {
   const { id, trigger } = run;
   const row = new Rows([runRow(run, idempotencyKey)]);

@@ -5,26 +5,26 @@ import type { NonceClaim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
 
-/** A trigger under which the deliveries of a trigger may have been accepted: itself first. */
+/** A trigger under which deliveries of a trigger may have been accepted; in lists the trigger itself comes first. */
 export interface TriggerKey extends TriggerName {
-  /** The newest nonce that counts; null where all do. */
+  /** The newest nonce that counts; null if all do. */
   readonly lastSeq: number | null;
-  /** What was stored before this instant counts; null where all does. */
+  /** Names stored before this instant count; null if all do. */
   readonly reusedAt: number | null;
   readonly headers: readonly NamedHeader[];
 }
 
-/** A header that was the name of deliveries, '' where none was. */
+/** A header whose value named deliveries; '' if none did. */
 interface NamedHeader {
   readonly header: string;
-  /** No nonce that was accepted under it lives longer. */
+  /** No nonce accepted under it lives longer. */
   readonly until: number;
 }
 
 /**
- * What an accepted delivery is known by: the value of the nonce header, where one is named, and the digest of the signed
- * bytes always. It has one row. While the same header is named its value alone tells deliveries apart, and the digest does
- * once another header is named, or none: so that no deploy makes a known delivery new.
+ * An accepted delivery has the value of the nonce header as its name, if one is configured, and always the digest of
+ * the signed bytes. It has one row. While the trigger names the same header, only the value distinguishes deliveries;
+ * once it names another header, or none, the digest does: so no deploy makes a known delivery new.
  */
 export interface NonceName {
   readonly flowId: string;
@@ -32,14 +32,14 @@ export interface NonceName {
   readonly lastSeq: number | null;
   readonly isTrusted: boolean;
   readonly header: string;
-  /** Null where the row is found by its alias. */
+  /** Null if the row is found by its alias. */
   readonly nonce: string | null;
-  /** Of the row, or else its alias. */
+  /** The digest of the row, or else its alias. */
   readonly digest: string;
   readonly until: number;
 }
 
-/** Of a stored row. */
+/** The digest of a stored nonce. */
 export function digestOfNonceRow(row: Readonly<Record<string, unknown>>): string {
   const trigger = { flowId: String(row.flow_id), triggerKey: String(row.trigger_key) };
   return nonceDigest(trigger, {
@@ -49,7 +49,7 @@ export function digestOfNonceRow(row: Readonly<Record<string, unknown>>): string
   });
 }
 
-/** Of a stored row of an event. */
+/** The digest of a stored event. */
 export function digestOfEventRow(row: Readonly<Record<string, unknown>>): string {
   return eventDigest({ flowId: String(row.flow_id), triggerKey: String(row.trigger_key) }, String(row.event_id));
 }
@@ -58,7 +58,7 @@ export interface NonceCall extends TriggerName {
   readonly nonce: NonceClaim | undefined;
 }
 
-/** The names besides its own under which a delivery may have been accepted: nearly always none. */
+/** The other names under which a delivery may have been accepted: nearly always none. */
 export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): NonceName[] {
   if (nonce === undefined || !nonce.isAsked) return [];
   const names: NonceName[] = [];
@@ -81,13 +81,13 @@ export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): N
   return names;
 }
 
-/** What to remember of the header that a nonce is kept under; undefined where that is known. */
+/** The entry to store for the header of a nonce; undefined if it is stored already. */
 export function newHeader({ nonce }: NonceCall, [own]: readonly TriggerKey[]): NamedHeader | undefined {
   if (nonce === undefined) return undefined;
   const { header } = nonce;
   const expiresAt = nonceExpiry(nonce);
   const isKnown = own?.headers.some((known) => known.header === header && known.until >= expiresAt);
-  // Ahead by a day, so that a trigger's row is written once a day.
+  // A day ahead, so that a trigger's row is written once a day.
   return isKnown === true ? undefined : { header, until: expiresAt + DAY_MS };
 }
 
@@ -109,14 +109,14 @@ export function keepHeaders(port: Port, headers: readonly (TriggerName & NamedHe
 
 const HOUR_MS = 3_600_000;
 
-/** One that nothing asks for now lives an hour longer: on PostgreSQL equal deliveries renew it once an hour, not each time. */
+/** A nonce not asked for now lives an hour longer: on PostgreSQL equal deliveries renew it hourly, not each time. */
 export function nonceExpiry({ expiresAt, isAsked }: Pick<NonceClaim, 'expiresAt' | 'isAsked'>): number {
   return isAsked ? expiresAt : expiresAt + HOUR_MS;
 }
 
 /**
- * Yields for each trigger itself and those that received before what it receives now: under its key before it was renamed,
- * or at its slug. Also the one that receives it now, because a delivery that came before a move may be accepted after it.
+ * Yields for each trigger itself and the triggers that had its deliveries earlier: under its key before it was renamed,
+ * or at its slug. Also the one that has them now, because a delivery that came before a move may be accepted after it.
  */
 export function* listTriggerKeys(
   port: Port,
@@ -149,7 +149,7 @@ export function* listTriggerKeys(
   for (const { place, header, until, ...key } of rows) {
     const ofTrigger = keys[place] ?? [];
     const last = ofTrigger.at(-1);
-    // Where it is both former and later, the first of its rows says that all counts.
+    // If it is both former and later, the first of its rows says that all counts.
     const current = last !== undefined && sameTrigger(last, key) ? last : { ...key, headers: [] };
     if (current !== last) ofTrigger.push(current);
     if (header !== null && until !== null) current.headers.push({ header, until });

@@ -1,6 +1,6 @@
 import { type Port, type Query, sql } from './port.ts';
 
-/** Of runs in flight those that wait for their turn, with the run before each. */
+/** The given runs that wait for their turn, each with the run before it. */
 export function listTurns(port: Port, runIds: readonly string[]) {
   return port.all<{ runId: string; awaitedRunId: string | null }>(sql`
     SELECT own.run_id AS "runId", (
@@ -10,7 +10,7 @@ export function listTurns(port: Port, runIds: readonly string[]) {
     FROM sluice.ordered_runs AS own WHERE own.run_id = ANY (${runIds}) AND own.state = 'waiting'`);
 }
 
-/** Ids of the newest runs that wait for their turn, as a statement. */
+/** A statement that selects the ids of the newest runs that wait for their turn. */
 export function waitingRuns(flowId: string | undefined, limit: number): Query {
   const ofFlow = flowId === undefined ? sql`` : sql` AND flow_id = ${flowId}`;
   return sql`

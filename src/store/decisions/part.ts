@@ -3,24 +3,24 @@ import type { FlowChange } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { Answering, Port } from './port.ts';
 
-/** A verb of a part, said once for every backend. Its arguments and its answer are what `decide` takes and returns. */
+/** A verb of a part, written once for every backend. Its arguments and its answer are those of `decide`. */
 type WrittenVerb = {
   decide(port: Port, ...given: never[]): Decision<unknown>;
 } & (
   | {
-      /** `log`: reads the delivery log, which only the connection that writes may see. */
+      /** `log`: reads the delivery log, which may be visible only to the connection that writes. */
       readonly access: 'read' | 'log';
     }
   | {
       readonly access: 'write';
-      /** What other processes must hear of it; null if they keep nothing of what it writes. See `Announced`. */
+      /** What other processes must know of it; null if they keep nothing of what it writes. See `Announced`. */
       readonly changes: null | ((given: never, answer: never) => readonly FlowChange[]);
     }
 );
 
 export interface WrittenPart extends StorePart {
   readonly verbs: Readonly<Record<string, WrittenVerb>>;
-  /** Of one part alone. */
+  /** Only one part has this. */
   readonly answering?: Answering;
 }
 

@@ -5,11 +5,11 @@ import { type Port, sql } from './port.ts';
 import { revisionOf } from './revisions.ts';
 import type { RunRows } from './rows.ts';
 
-/** The rows that flows are pinned by, and new runs find their places by. */
+/** Rows from which runs get their pins and new runs their places. */
 export type PinRows = Pick<RunRows, 'findNewest' | 'revisionOf' | 'port'>;
 
 /**
- * The revisions of these flows and of all flows that they run, directly or indirectly: those in `pinned`, or else the
+ * The revisions of these flows and of all flows that they run, directly or indirectly: from `pinned`, or else the
  * newest. Leaves out flows that are not deployed, and flows that are being drained, because they may be replaced before
  * they start runs again.
  */
@@ -31,13 +31,13 @@ function pickOf(pins: Pins, flowIds: readonly string[]): Pins {
   return Object.fromEntries(Object.entries(pins).filter(([flowId]) => flowIds.includes(flowId)));
 }
 
-/** A run with the revisions that it needs; it has them already where it runs no flow. */
+/** A run with the revisions that it needs; unchanged if it already has them, or runs no flow. */
 export function* withPins<Run extends Pick<NewRun, 'subFlows' | 'pins'>>(rows: PinRows, run: Run): Decision<Run> {
   if (run.subFlows === undefined || run.pins !== undefined) return run;
   return { ...run, pins: yield* pinsOf(rows, run.subFlows) };
 }
 
-/** A planned run as it is to be stored: with what it pins, and in its place. */
+/** A planned run in the form in which it is stored: with its pins, and in its place. */
 export function* readyRun<Run extends NewRun>(rows: PinRows, run: Run): Decision<Run> {
   return yield* withPlace(rows, yield* withPins(rows, run));
 }
@@ -46,11 +46,11 @@ function pinsIn(rows: readonly { readonly id: string; readonly revision: number 
   return Object.fromEntries(rows.map(({ id, revision }) => [id, revision]));
 }
 
-/** What a run is pinned by as it is stored. */
+/** The stored rows from which a run gets its pins. */
 export function pinRows(port: Port): PinRows {
   return {
     port: () => known(port),
-    // Not locked: a concurrent deploy may or may not be pinned, as for a run that is accepted a moment earlier.
+    // Not locked: a concurrent deploy may or may not be pinned, as for a run accepted a moment earlier.
     *findNewest(flowIds) {
       const rows = yield* port.all<{ id: string; revision: number }>(
         sql`SELECT id, revision FROM sluice.flows
@@ -62,7 +62,7 @@ export function pinRows(port: Port): PinRows {
   };
 }
 
-/** The same within one transaction that stores several runs: of those that run the same flows only the first asks. */
+/** The same for a transaction that stores several runs: of runs that run the same flows only the first asks. */
 export function sharedPinRows(port: Port): PinRows {
   const rows = pinRows(port);
   const newest = new Map<string, Pins>();

@@ -25,78 +25,78 @@ export interface PlacedDelivery extends Pick<NewRun, 'flowId' | 'triggerKey' | '
   readonly joining: Joining;
 }
 
-/** The run of a delivery: that of another one, which it joins, or its own, which others may join. */
+/** The run for a delivery: another delivery's run, which it joins, or its own, which others may join. */
 export interface Place {
   readonly runId: string;
-  /** It is the last one that fits. */
+  /** The delivery is the last one that fits. */
   readonly startsNow: boolean;
-  /** Keeps the delivery there, once nothing refuses it. */
+  /** Stores the delivery there, once nothing refuses it. */
   keep(): void;
 }
 
-/** Where the deliveries of one transaction may go. */
+/** The places for the deliveries of one transaction. */
 export interface Places {
-  /** Undefined where the delivery's own run starts at once. `isHeld`: its flow starts no runs now. */
+  /** Undefined if the delivery's own run starts at once. `isHeld`: its flow starts no runs now. */
   find(delivery: PlacedDelivery, isHeld: boolean): Place | undefined;
-  /** Writes what became of them; the runs are stored before. */
+  /** Writes the changes to the places; runs are stored before. */
   settle(): void;
 }
 
-/** What is kept of a delivery that is held. */
+/** The stored data of a held delivery. */
 export interface Held {
-  /** The run that it will start, as it would be stored now. */
+  /** The run that it will start, in the form in which it would be stored now. */
   readonly run: RunRow;
   readonly keys: readonly SearchKeyRow[];
   readonly body: Uint8Array;
   readonly isTrusted: boolean;
 }
 
-/** Has things wait, if the manifest says so. `features/placer.ts` lists the placers; the first that gives a place decides. */
+/** Makes things wait, if the manifest says so. `features/placer.ts` lists placers; the first with a place decides. */
 export interface Placer {
   readonly name: string;
   readonly deliveries?: DeliveryPlacer;
   readonly runs?: RunPlacer;
-  /** Of one placer alone. */
+  /** Only one placer has this. */
   readonly held?: HoldingPlacer;
 }
 
-/** Has deliveries of a trigger share runs: it is asked about no other delivery. */
+/** Lets deliveries of a trigger share runs; not asked about other deliveries. */
 export interface DeliveryPlacer {
-  /** Reads ahead for all of one transaction, after their names are asked for: locks are taken in this order everywhere. */
+  /** Reads ahead for one whole transaction, after its names are looked up: locks are taken in this order everywhere. */
   take(port: Port, deliveries: readonly PlacedDelivery[]): Decision<Places>;
-  /** Deliveries of the flow are held no longer: none joins them. */
+  /** Deliveries of the flow are no longer held: no delivery joins them. */
   closeHeld(port: Port, flowId: string): void;
-  /** Deletes at most `limit` places that nothing can go to any more; yields how many. */
+  /** Deletes at most `limit` places that nothing can join any more; yields how many. */
   purge(port: Port, given: { readonly now: number; readonly limit: number }): Decision<number>;
 }
 
-/** Keeps deliveries to a flow that starts no runs now: it is asked about no other delivery. */
+/** Holds deliveries to a flow that starts no runs now; not asked about other deliveries. */
 export interface HoldingPlacer {
   /**
    * Whether a delivery planned for a revision is held: `open` if the flow starts runs, `outdated` if a deploy came in
-   * between, or it was deleted. Asked before its names are claimed. Locks the flow alone, so that deliveries are held in
+   * between, or it was deleted. Asked before its names are claimed. Locks only the flow, so that deliveries are held in
    * the order of their arrival, and none while a release ends.
    */
   admit(port: Port, delivery: Pick<NewRun, 'flowId' | 'revision'>): Ask<'held' | 'open' | 'outdated'>;
-  /** Whether one more fits within the bounds of held deliveries, until the transaction ends. */
+  /** Whether one more fits within the limits of held deliveries, until the transaction ends. */
   fits(port: Port, held: Held, bounds: Bounds): Ask<boolean>;
-  /** `joins`: it joins the run of one that was held before. The record of the delivery has its search keys: `keepHeldKeys`. */
+  /** `joins`: it joins the run of an earlier held delivery. The record of the delivery has its keys: `keepHeldKeys`. */
   keep(port: Port, held: Held, joins: boolean): void;
   /** How many deliveries of the flow are held. */
   count(port: Port, flowId: string): Ask<number>;
 }
 
-/** Has runs of a flow wait for others: it is asked about no other run. */
+/** Makes runs of a flow wait for others; not asked about other runs. */
 export interface RunPlacer {
-  /** Locks what new runs are to join, in one order: else two transactions that join the same could block each other. */
+  /** Locks the places of new runs in one order: otherwise two transactions for the same ones could block each other. */
   lock(port: Port, runs: readonly PlacedRun[]): Decision<void>;
   /**
-   * Takes a new run; yields whether it has to wait. With the id of a run whose step is to wait for the new one: the id of a
-   * run that would wait for itself then, and takes it not.
+   * Takes a new run; yields whether it has to wait. `parentRunId` is the run whose step is to wait for the new one. If
+   * a run would then wait for itself, yields that run's id and does not take the new run.
    */
   join(port: Port, run: PlacedRun, parentRunId: string | undefined): Decision<boolean | string>;
-  /** The same of a run that is retried, whose step may still be waited for. */
+  /** The same for a run that is retried, for which a step may still wait. */
   rejoin(rows: RunRows, run: Pick<EndedRun, 'runId' | 'flowId' | 'revision'>): Decision<boolean | string>;
-  /** A run has ended; yields the one that goes on because of that. `mayStop`: the manifest lets a failure hold up others. */
+  /** Called when a run ended; yields the run that now goes on. `mayStop`: the manifest lets failures stop others. */
   leave(rows: RunRows, run: EndedRun, mayStop: boolean): Decision<NextRun | undefined>;
 }

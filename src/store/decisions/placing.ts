@@ -9,7 +9,7 @@ import type { RunRows } from './rows.ts';
 export const deliveryPlacers = placers.flatMap(({ deliveries }) => deliveries ?? []);
 const runPlacers = placers.flatMap(({ runs }) => runs ?? []);
 
-/** Without a placer that holds deliveries, every flow takes them as one that starts runs, and nothing fits. */
+/** Without a placer that holds deliveries, every flow takes them as if it started runs, and none can be held. */
 const holdsNothing: HoldingPlacer = {
   admit: () => known('open'),
   fits: () => known(false),
@@ -19,7 +19,7 @@ const holdsNothing: HoldingPlacer = {
 
 export const holding = placers.flatMap(({ held }) => held ?? [])[0] ?? holdsNothing;
 
-/** Where a run of a revision is to wait, read from what started it; undefined where its flow lets runs overlap. */
+/** Where a run of a revision has to wait, read from its trigger; undefined if its flow lets runs overlap. */
 export function orderIn(
   { order }: RunnableRevision,
   trigger: NewRun['trigger'],
@@ -33,7 +33,7 @@ type PortRows = Pick<RunRows, 'port'>;
 
 const isOrdered = (run: Placed): run is PlacedRun => run.order !== undefined;
 
-/** Takes a new run to where it is to wait; see `Placer.join` for what it yields. */
+/** Puts a new run into its place; see `RunPlacer.join` for the result. */
 export function* joinPlace(rows: PortRows, run: Placed, parentRunId?: string): Decision<boolean | string> {
   if (!isOrdered(run)) return false;
   const port = yield* rows.port();
@@ -44,18 +44,18 @@ export function* joinPlace(rows: PortRows, run: Placed, parentRunId?: string): D
   return false;
 }
 
-/** A run that has joined its place. */
+/** A run that is in its place. */
 export function* withPlace<Run extends NewRun>(rows: PortRows, run: Run): Decision<Run> {
   return (yield* joinPlace(rows, run)) === true ? waitingRun(run) : run;
 }
 
-/** Locks the places that new runs are to join. */
+/** Locks the places that new runs will join. */
 export function* lockPlaces(rows: PortRows, runs: readonly Placed[]): Decision<void> {
   const port = yield* rows.port();
   for (const { lock } of runPlacers) yield* lock(port, runs.filter(isOrdered));
 }
 
-/** Takes a run that is retried back to its place; see `Placer.rejoin`. */
+/** Puts a retried run back into its place; see `RunPlacer.rejoin`. */
 export function* rejoinPlace(
   rows: RunRows,
   run: Pick<EndedRun, 'runId' | 'flowId' | 'revision'>,
@@ -69,9 +69,9 @@ export function* rejoinPlace(
   return false;
 }
 
-/** Lets the run go on that waited for one which has ended. */
+/** Lets the run go on that waited for an ended one. */
 export function* leavePlace(rows: RunRows, run: EndedRun): Decision<NextRun | undefined> {
-  // Of most flows nothing else is read. A run can be cancelled whatever became of its revision.
+  // For most flows nothing else is read. A run can be cancelled even if its revision cannot be read.
   const order = run.status === 'Cancelled' ? null : (yield* rows.revisionOf(run.flowId, run.revision)).order;
   if (order === undefined) return undefined;
   for (const { leave } of runPlacers) {

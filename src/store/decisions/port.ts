@@ -6,7 +6,7 @@ import type { Ask, Decision } from './decision.ts';
 
 type Scalar = string | number | boolean | null;
 
-/** What a statement takes in place of `${…}`; a list is one array parameter, for `= ANY (${list})` and `unnest(${list})`. */
+/** A value for `${…}` in a statement; a list is one array parameter, for `= ANY (${list})` and `unnest(${list})`. */
 export type SqlValue = Scalar | Uint8Array | readonly Scalar[] | Rows;
 
 /** Rows as one parameter, for `jsonb_to_recordset(${rows})`: objects with columns as their keys. */
@@ -19,84 +19,84 @@ export class Rows {
 }
 
 /**
- * How a decision asks and writes rows, within the transaction that it is part of.
+ * How a decision reads and writes rows, within its transaction.
  *
- * Statements are written once, in PostgreSQL's words, by the tag `sql`. SQLite takes them by a small dialect
- * (`sqlite/dialect.ts`), which says what it changes. Names of columns come back as they are called in the
- * statement: `flow_id AS "flowId"`. Booleans come back as such, times and counts as numbers, bytes as a `Uint8Array`.
+ * Statements are written once, in PostgreSQL's words, with the tag `sql`. SQLite takes them through a small dialect
+ * (`sqlite/dialect.ts`), which lists its changes. Columns come back under their names in the statement: `flow_id AS
+ * "flowId"`. Booleans come back as booleans, times and counts as numbers, bytes as a `Uint8Array`.
  */
 export interface Port {
   /** The first row that a statement yields. */
   get<Row>(query: Query): Ask<Row | undefined>;
   /** All rows that a statement yields. */
   all<Row>(query: Query): Ask<Row[]>;
-  /** How many rows the statement changed. */
+  /** Yields how many rows the statement changed. */
   run(query: Query): Ask<number>;
   /**
-   * Writes without an answer: PostgreSQL sends it together with what is asked next. Later statements see it, and the
+   * Writes without an answer: PostgreSQL sends it together with the next question. Later statements see it, and the
    * transaction commits only if it succeeds.
    */
   later(query: Query): void;
-  /** Adds to a count. Counts are gathered, and written with the transaction: no statement of it sees them. */
+  /** Adds to a count. Counts are collected, and written with the transaction: its statements do not see them. */
   readonly count: Count;
-  /** What the hashes of the activity log are made with; absent if the service has no key. */
+  /** The key for the hashes of the activity log; absent if the service has none. */
   readonly chainKey: ChainKey | undefined;
-  /** What the store keeps in memory from one transaction to the next: made when first asked for, one for each function. */
+  /** A value that the store keeps in memory between transactions: made at the first request, one for each function. */
   kept<Value>(make: () => Value): Value;
-  /** What is made of this port when it is first asked for, one for each function. */
+  /** A value made from this port at the first request, one for each function. */
   own<Value>(make: (port: Port) => Value): Value;
-  /** What finds runs by their search keys. */
+  /** The indexes of runs by search key. */
   readonly runKeys: readonly KeyIndex[];
   readonly commitOrder: CommitOrder;
   readonly answering: Answering | undefined;
-  /** The delivery log in the database, where one in memory may hide it. */
+  /** The delivery log in the database, if one in memory may hide it. */
   readonly storedLog?: Port;
 }
 
-/** What finds rows by their search keys; it is called `k`. */
+/** An index of rows by search key; statements call it `k`. */
 export interface KeyIndex {
   readonly table: string;
-  /** The column that says whose key it is. */
+  /** The column with the owner of a key. */
   readonly owner: string;
-  /** What orders the keys of one value so that those of the newest rows come first. */
+  /** Orders the keys of one value so that those of the newest rows come first. */
   readonly newest: string;
-  /** An order in which a range of values is read and nothing is sorted; without one PostgreSQL may read the whole table. */
+  /** An order in which a range of values is read without sorting; without one PostgreSQL may read the whole table. */
   readonly any?: string;
 }
 
-/** How a backend knows the order in which runs, and the deliveries that joined one, were committed. */
+/** How a backend knows the order in which runs, and deliveries that joined one, were committed. */
 export interface CommitOrder {
-  /** The column of `runs` that grows with it. */
+  /** The column of `runs` that grows in this order. */
   readonly column: string;
-  /** A condition on a run `r`: none that will be committed can come before it. It may leave out runs of no delivery. */
+  /** A condition on a run `r`: no run committed later comes before it. May leave out runs without a delivery. */
   readonly isSettled: string;
-  /** The place that all which is committed from now on comes behind. */
+  /** The place after which everything committed from now on comes. */
   readonly end: string;
   readonly joins: {
-    /** Where a delivery `j` that joined a run comes among runs. */
+    /** The place of a delivery `j`, which joined a run, among runs. */
     readonly at: string;
-    /** As `isSettled`, of such a delivery. */
+    /** Like `isSettled`, for such a delivery. */
     readonly isSettled: string;
-    /** What grows from one of them to the next; null where `at` is as good. */
+    /** A number that grows from each such delivery to the next; null if `at` does as well. */
     readonly number: string | null;
     /** The number of the last one. */
     readonly end: string;
   };
-  /** Makes an order of runs that another database numbered; yields whether there were any. */
+  /** Orders runs that another database numbered; yields whether there were any. */
   adopt?(port: Port): Decision<boolean>;
 }
 
-/** How deliveries answer steps that wait; a part of the store says it. */
+/** How deliveries answer waiting steps; a part of the store implements it. */
 export interface Answering {
-  /** Until the transaction ends, no step begins to wait for one of these deliveries, and no other one answers for it. */
+  /** Until the transaction ends, no step begins to wait for these deliveries, and no other one answers for them. */
   lock(port: Port, calls: readonly Signalled[]): void;
-  /** Answers the steps that wait for a delivery, which is locked, and keeps it for others; yields how many it answered. */
+  /** Answers the steps that wait for a locked delivery, and keeps it for others; yields how many it answered. */
   answer(port: Port, call: Signalled): Decision<number>;
-  /** Notes what a step waits for, and gives it the first delivery that was kept for it, unless it is answered; whether one was. */
+  /** Notes what a step waits for and, unless answered, gives it the first delivery kept for it; whether it did. */
   await(port: Port, step: AwaitingStep): Decision<boolean>;
 }
 
-/** It answers nothing without a signal. */
+/** A delivery without a signal answers nothing. */
 export interface Signalled {
   readonly flowId: string;
   readonly signal: SignalClaim | undefined;
@@ -106,7 +106,7 @@ export function* answerBy(port: Port, call: Signalled): Decision<number> {
   return port.answering === undefined ? 0 : yield* port.answering.answer(port, call);
 }
 
-/** Values that are made when they are first asked for, one for each key. */
+/** Values made at their first request, one for each key. */
 export class Made {
   readonly #values = new Map<unknown, unknown>();
 
@@ -118,17 +118,17 @@ export class Made {
 
 /** A statement with its values, or a part of one. */
 export interface Query {
-  /** What stands between the values, one more than there are values. The same array each time if the text is fixed. */
+  /** The text around the values, one part more than there are values. The same array each time if the text is fixed. */
   readonly strings: readonly string[];
   readonly values: readonly SqlValue[];
   /**
    * Whether the text never changes. Such statements are prepared and planned once; others are planned for their values
-   * each time, as lists with optional filters need it.
+   * each time, as lists with optional filters need.
    */
   readonly isFixed: boolean;
 }
 
-/** Text of this program that several statements share, such as an expression that an index is made of. */
+/** Text of this program that several statements share, such as the expression of an index. */
 export interface FixedText {
   readonly text: string;
 }
@@ -142,7 +142,7 @@ type Given = SqlValue | FixedText | Query;
 const isText = (given: Given): given is FixedText => given !== null && typeof given === 'object' && 'text' in given;
 const isQuery = (given: Given): given is Query => given !== null && typeof given === 'object' && 'strings' in given;
 
-/** What a template became with the texts and statements in it, once for each that it was given. */
+/** A template joined with the texts and statements in it, once for each combination. */
 const joinedTemplates = new WeakMap<
   TemplateStringsArray,
   { readonly parts: readonly (string | readonly string[])[]; readonly strings: readonly string[] }[]
@@ -189,7 +189,7 @@ function joinedWithQueries(strings: TemplateStringsArray, given: readonly Given[
   return { strings: joined, values, isFixed: false };
 }
 
-/** Joins conditions and the like, of which there may be any number; `empty` where there are none. */
+/** Joins any number of conditions or the like; `empty` if there are none. */
 export function joined(queries: readonly Query[], separator: string, empty = ''): Query {
   const [first, ...others] = queries;
   if (first === undefined) return { strings: [empty], values: [], isFixed: false };

@@ -9,11 +9,11 @@ import { type Bounds, measureKept, type Size } from './kept-sizes.ts';
 import { type FixedText, fixed, type Port, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** What a backend has of runs and deliveries beside the tables that every store has. */
+/** A backend's rows of runs and deliveries, beyond the tables of every store. */
 export interface OwnRows {
-  /** Forgets these runs, whose rows and search keys are still there. */
+  /** Deletes what it has of these runs, whose rows and search keys still exist. */
   forgetRuns?(port: Port, runIds: readonly string[]): void;
-  /** Forgets these deliveries, which repeated others. */
+  /** Deletes what it has of these deliveries, which repeated others. */
   forgetRedeliveries?(port: Port, ids: readonly string[]): void;
 }
 
@@ -37,8 +37,8 @@ const TABLES = [
 ].map(({ table, keys, values }) => ({ table: fixed(`sluice.${table}`), keys: fixed(keys), values: fixed(values) }));
 
 /**
- * Removes runs at once, and their rows in as many slices as it takes: the children of a loop are tens of thousands of
- * rows. Of replicas that purge at the same time each takes what the others have not.
+ * Removes runs at once, and their rows in as many slices as needed: a loop can have tens of thousands of rows of
+ * children. If several replicas purge at the same time, each takes runs that the others have not taken.
  */
 function* purgeRuns(
   port: Port,
@@ -81,16 +81,16 @@ function emptyTable(port: Port, { table, keys, values }: (typeof TABLES)[number]
     RETURNING ${values} AS bytes`);
 }
 
-/** What the removal of a run counts as. */
+/** How many rows the removal of a run counts as. */
 const RUN_ROWS = 3;
 
-/** Removes runs that ended before, oldest first, and notes whose rows are still there. */
+/** Removes runs that ended before `before`, oldest first, and notes whose rows still exist. */
 function* removeRuns(
   port: Port,
   { before, maxRows }: Given<'purgeRuns'>,
   forgetRuns: OwnRows['forgetRuns'],
 ): Decision<Answer<'purgeRuns'>> {
-  // One that is tried again at this moment is not old.
+  // A run that is being retried at this moment is not old.
   const old = yield* port.all<{ id: string; flowId: string; status: RunStatus; bytes: number }>(sql`
     SELECT id, flow_id AS "flowId", status,
       (SELECT octet_length(i.body) FROM sluice.run_inputs AS i WHERE i.run_id = r.id) AS bytes
@@ -130,10 +130,10 @@ function* removeRuns(
   return { runs: runIds.length, rows: runIds.length * RUN_ROWS, isDone: runIds.length === 0 };
 }
 
-/** Where records of deliveries are: of two logs, the second is what an earlier setting left in the database. */
+/** Where records of deliveries are: of two logs, the second is the one that an earlier setting left in the database. */
 const logsOf = (port: Port) => (port.storedLog === undefined ? [port] : [port, port.storedLog]);
 
-/** Records may be kept for longer than the run that they name, and have neither keys nor headers of their own. */
+/** Records can be kept longer than their run, and have neither keys nor headers of their own. */
 function keepWithDeliveries({ later }: Port, runIds: readonly string[]): void {
   later(sql`
     INSERT INTO sluice.delivery_keys (delivery_id, name, folded, value)
@@ -151,7 +151,7 @@ function forgetFigures({ later }: Port, before: number): void {
   const hour = Math.floor(before / HOUR_MS);
   later(sql`DELETE FROM sluice.run_starts WHERE hour < ${hour}`);
   later(sql`DELETE FROM sluice.run_ends WHERE hour < ${hour}`);
-  // Flow by flow, because the hour follows it in the key.
+  // Flow by flow, because in the key the hour comes after the flow.
   later(sql`
     DELETE FROM sluice.run_durations
     WHERE flow_id IN (SELECT flow_id FROM sluice.run_totals UNION SELECT '') AND hour < ${hour}`);
@@ -173,8 +173,8 @@ function* purgeDeliveries(
     WHERE hour < (SELECT max(hour) FROM sluice.delivery_hours) - ${COUNTED_HOURS} AND hour < ${Math.floor(before / HOUR_MS)}`);
   let purged = 0;
   for (const log of logsOf(port)) {
-    // Ids are made when deliveries arrive, and grow when the clock goes back: no older record has a higher one, except
-    // for as long as the clock went back.
+    // Ids are made when deliveries arrive, and still grow when the clock goes back: no older record has a higher id,
+    // except for the time by which the clock went back.
     const old = yield* log.all<{ id: string }>(sql`
       SELECT id FROM sluice.deliveries AS d
       WHERE id < ${firstIdAt(before)} AND received_at < ${before} AND NOT EXISTS (
@@ -201,7 +201,7 @@ interface DeletedRecord {
   readonly isRedelivered: boolean;
 }
 
-/** Deletes records of deliveries, and yields which of them repeated others. Counts over time outlive them. */
+/** Deletes records of deliveries, and yields those that repeated others. Counts over time outlive them. */
 function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> {
   if (ids.length === 0) return [];
   const deleted = yield* port.all<DeletedRecord>(sql`
@@ -214,7 +214,7 @@ function* deleteRecords(port: Port, ids: readonly string[]): Decision<string[]> 
   return deleted.filter(({ isRedelivered }) => isRedelivered).map(({ id }) => id);
 }
 
-/** Records deleted at a time. */
+/** How many records are deleted at a time. */
 const CHUNK_ROWS = 500;
 
 interface LogBounds extends Bounds {
@@ -224,15 +224,15 @@ interface LogBounds extends Bounds {
 
 /**
  * Keeps the delivery log within its bounds: records beyond them push out the oldest ones in the same transaction. Only
- * records that started no run are bounded, so that no flood can push out accepted deliveries, but where the log is in
- * memory. Counts of deleted records stay in the stats. Yields whether more has to go once so many were deleted.
+ * records that started no run are bounded, so that no flood can push out accepted deliveries, except if the log is in
+ * memory. Counts of deleted records stay in the stats. Yields whether more has to go after `most` were deleted.
  */
 export function* boundLog(port: Port, bounds: LogBounds, most = Number.POSITIVE_INFINITY): Decision<boolean> {
   const { maxRows, maxBytes, includesStarted = false } = bounds;
   if (maxRows === Number.POSITIVE_INFINITY && maxBytes === Number.POSITIVE_INFINITY) return false;
   const exceeds = ({ rows, bytes }: Size) => rows > maxRows || bytes > maxBytes;
   if (!exceeds(yield* measureKept(port, 'refused'))) return false;
-  // One after the other: else two would delete for the same excess.
+  // One after the other: otherwise two would delete for the same excess.
   yield* port.run(sql`SELECT pg_advisory_xact_lock(hashtextextended('sluice log', sluice_lock_scope))`);
   let { rows, bytes } = yield* measureKept(port, 'refused');
   for (let deleted = 0; exceeds({ rows, bytes }); deleted += CHUNK_ROWS) {
@@ -250,7 +250,7 @@ export function* boundLog(port: Port, bounds: LogBounds, most = Number.POSITIVE_
   return false;
 }
 
-// In the words of the counter of their sizes: what was accepted without a run, such as a filtered delivery, stays.
+// As in the counter of their sizes: a delivery accepted without a run, such as a filtered one, stays.
 const BOUNDED = fixed('WHERE run_id IS NULL AND outcome IS NULL');
 const ALL = fixed('');
 
@@ -270,7 +270,7 @@ export function removalVerbs({
       access: 'write',
       changes: null,
       *decide(port, { now, limit }) {
-        // One that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
+        // A nonce that an acceptance takes over at this moment is new again; waiting for it could end in a deadlock.
         const nonces = yield* port.run(sql`
           DELETE FROM sluice.nonces WHERE digest /*sqlite instead: seq */ = ANY (ARRAY(
             SELECT digest /*sqlite instead: seq */ FROM sluice.nonces

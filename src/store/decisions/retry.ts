@@ -39,7 +39,7 @@ interface Retried {
   readonly graph: WiredGraph;
 }
 
-/** The steps to try again: of a loop that ran the children that made it fail, else the step itself. */
+/** The steps to retry: for a loop that ran, the children that made it fail; otherwise the step itself. */
 function* causes(retried: Retried, stepKey: string): Decision<string[]> {
   const { rows, runId, graph } = retried;
   const loop = yield* rows.findLoop(runId, stepKey);
@@ -54,13 +54,13 @@ function* causes(retried: Retried, stepKey: string): Decision<string[]> {
 
 function* reset(retried: Retried, stepKey: string, at: number | null): Decision<void> {
   const { rows, runId } = retried;
-  // While the step still has ended: after that its iteration is open.
+  // While the step is still ended: after that its iteration is open.
   yield* reopenAround(retried, stepKey);
   rows.retryStep({ runId, stepKey }, at);
   forgetAfter(retried, stepKey);
 }
 
-/** Takes the iteration of a step back out of the counts, and does the same for the loops around its loop. */
+/** Reverts the count of the step's iteration, and does the same for the loops around its loop. */
 function* reopenAround(retried: Retried, stepKey: string): Decision<void> {
   const { rows, runId, graph } = retried;
   const { scope, iteration } = parseRuntimeKey(stepKey);
@@ -69,7 +69,7 @@ function* reopenAround(retried: Retried, stepKey: string): Decision<void> {
   if (end === null) return;
   const { loopKey } = iteration;
   rows.uncountIteration(runId, loopKey, end === 'Failed');
-  // Before the loop is open again, which opens the iteration that contains it.
+  // Before the loop is open again, since that opens the iteration around it.
   yield* reopenAround(retried, loopKey);
   if (yield* rows.reopenLoop(runId, loopKey)) forgetAfter(retried, loopKey);
 }

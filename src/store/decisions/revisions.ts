@@ -9,9 +9,9 @@ import { findFlow } from './flows.ts';
 import { fixed, type Port, sql } from './port.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** What of a revision the runs of it follow. */
+/** The part of a revision that its runs follow. */
 export interface RunnableRevision {
-  /** As its manifest has them. */
+  /** From its manifest. */
   readonly name?: string | undefined;
   readonly version?: string | undefined;
   readonly graph: WiredGraph;
@@ -19,16 +19,16 @@ export interface RunnableRevision {
   readonly entry: ReturnType<typeof entryOf>;
   /** Id of the flow that a failed run starts. */
   readonly onFailure: string | null;
-  /** Absent where its runs may overlap. */
+  /** Absent if its runs may overlap. */
   readonly order?: { readonly readKey: ReturnType<typeof storedKeyReader>; readonly isStopped: boolean } | undefined;
 }
 
-/** Revisions to keep, parsed and wired; a revision never changes. */
+/** How many revisions are kept, parsed and wired; a revision never changes. */
 const KEPT_REVISIONS = 100;
 
 const recentRevisions = () => new LRUCache<string, RunnableRevision>({ max: KEPT_REVISIONS });
 
-/** A revision as its runs follow it; throws where the database has no such revision. Hardly ever reads. */
+/** A revision in the form that its runs follow; throws if the database does not have it. Hardly ever reads. */
 export function* revisionOf(port: Port, flowId: string, revision: number): Decision<RunnableRevision> {
   const recent = port.kept(recentRevisions);
   const key = `${flowId}:${revision}`;
@@ -59,7 +59,7 @@ function orderIn({ serialize, serializeOnFailure }: RunnableManifest): RunnableR
     : { readKey: storedKeyReader(serialize), isStopped: serializeOnFailure === 'stop' };
 }
 
-/** Runs in flight. SQLite uses the index of all statuses but one only where the statement has the index's own words. */
+/** Runs in flight. SQLite uses the index of all statuses but one only if the statement has the index's own words. */
 export const inFlight = fixed("status = 'Running' AND status <> 'Succeeded'");
 export const runsByStatus = fixed('sluice.runs /*sqlite: INDEXED BY runs_by_status */');
 
@@ -105,8 +105,8 @@ function* findSuperseded(
 const SLICE_BYTES = 1024 * 1024;
 
 /**
- * No run can begin to use a revision that is not the newest, unless another has pinned it: what is unused stays so. The last
- * one by which a slug led somewhere stays: it says who got in.
+ * No run can begin to use an old revision, unless another run has pinned it: an unused one stays unused. The last
+ * revision by which a slug led to a trigger stays: it says who got in.
  */
 function* purgeRevisions(
   port: Port,

@@ -6,14 +6,14 @@ import { fixed, type Port, Rows, sql } from './port.ts';
 import { newestRevision } from './revisions.ts';
 import type { Verbs } from './verb.ts';
 
-/** Where a slug led before it leads where a deploy says, if that is another trigger. */
+/** A slug that leads to another trigger by a deploy than it did before. */
 interface Handover {
   readonly slug: string;
   readonly from: TriggerName;
   readonly to: TriggerName;
 }
 
-/** What of a stored manifest says where slugs lead. */
+/** The part of a stored manifest that says where slugs lead. */
 interface WithTriggers {
   readonly triggers?: Readonly<
     Record<
@@ -23,7 +23,7 @@ interface WithTriggers {
   >;
 }
 
-/** The key of the trigger by its slug, in lower case, as routes are matched. */
+/** The key of the trigger by its slug, in lower case, since routes are matched in lower case. */
 export function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
   const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
   const slugs = new Map<string, string>();
@@ -34,7 +34,7 @@ export function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
   return slugs;
 }
 
-/** Whether the manifest lets others have the slug of one of its triggers too. */
+/** Whether the manifest lets others also have the slug of one of its triggers. */
 function isSharing(snapshot: ManifestSnapshot, { slug, triggerKey }: { slug: string; triggerKey: string }): boolean {
   const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
   const inputs = Object.hasOwn(triggers, triggerKey) ? triggers[triggerKey]?.inputs : undefined;
@@ -42,8 +42,8 @@ function isSharing(snapshot: ManifestSnapshot, { slug, triggerKey }: { slug: str
 }
 
 /**
- * Slugs that a deploy takes over, from another flow or from another trigger of the same one, however long ago that gave it
- * up. Their rows stay as they are until the transaction ends.
+ * Slugs that a deploy takes over from another flow, or from another trigger of the same one, however long ago that gave
+ * it up. Their rows do not change until the transaction ends.
  */
 export function* listHandovers(port: Port, deploys: readonly PlannedDeploy[]): Decision<readonly Handover[]> {
   const wanted = deploys.flatMap(({ id, snapshot }) =>
@@ -58,7 +58,7 @@ export function* listHandovers(port: Port, deploys: readonly PlannedDeploy[]): D
   );
 }
 
-/** Tells the slugs that are taken over from those that a trigger comes to have too, or has already. */
+/** Separates slugs that are taken over from slugs that a trigger now shares; leaves out those shared already. */
 function* joinedAt(
   port: Port,
   handovers: readonly Handover[],
@@ -85,9 +85,9 @@ function* joinedAt(
 }
 
 /**
- * Keeps what received before what triggers receive from now on: their former keys, and the triggers that had their slugs.
- * Where a former one receives something else, only what it has accepted so far counts: every nonce until now has a number
- * that is given out, every later one a greater. All flows are locked.
+ * Stores who earlier received the deliveries that triggers receive from now on: their former keys, and the triggers
+ * that had their slugs. If a former trigger receives something else now, only what it has accepted so far counts:
+ * nonces so far have numbers up to the last one given out, later nonces have greater ones. All flows are locked.
  */
 export function* keepFormerTriggers(
   port: Port,
@@ -119,7 +119,7 @@ export function* keepFormerTriggers(
     if (flow === undefined || changed.some(({ id }) => id === from.flowId)) continue;
     const newest = yield* newestRevision(port, flow);
     const { triggers = {} } = (newest?.snapshot ?? {}) as WithTriggers;
-    // A flow that another replaces still names the slug: what it was about to accept counts too.
+    // A replaced flow still names the slug: deliveries that it was about to accept also count.
     const isOther = Object.hasOwn(triggers, from.triggerKey) && slugsOf(newest?.snapshot ?? {}).get(slug) === undefined;
     if (isOther) endFormer(port, { flowId: from.flowId, keys: [from.triggerKey], at });
   }
@@ -148,8 +148,8 @@ function endFormer(port: Port, { flowId, keys, at }: { flowId: string; keys: rea
 }
 
 /**
- * Nonces that the one has accepted are known to the other, so that nothing is new at the slug once the one has left it. The
- * keys and the events of the one from now on are not the other's: both start runs for them.
+ * One trigger knows the nonces that the other has accepted, so that nothing is new at the slug after the other has left
+ * it. It does not know the other's keys and events from now on: both start runs for them.
  */
 function keepJoined(port: Port, { from, to, at }: Pick<Handover, 'from' | 'to'> & { readonly at: number }): void {
   port.later(sql`
@@ -174,7 +174,7 @@ export const routeVerbs: Verbs<'listRoutes'> = {
   },
 };
 
-/** Remembers where the slugs of a deployed manifest lead, until another deploy takes them over. */
+/** Stores where the slugs of a deployed manifest lead, until another deploy takes them over. */
 export function keepRoutes(port: Port, { id, snapshot }: PlannedDeploy, revision: number): void {
   const rows = [...slugsOf(snapshot)].map(([slug, triggerKey]) => ({
     slug,

@@ -1,6 +1,6 @@
 import { fixed, type Port, sql } from './port.ts';
 
-/** What a run keeps of each of its deliveries, in the words of its table. */
+/** A row of a run's delivery, in the words of its table. */
 export interface RunDeliveryRow {
   readonly delivery_id: string | null;
   readonly received_at: number;
@@ -11,7 +11,7 @@ export interface RunDeliveryRow {
   readonly body: Uint8Array;
 }
 
-/** Gives a run that repeats another one its deliveries: none lacks its body, since the run has that of the newest. */
+/** Gives a run that repeats another one its deliveries. All have bodies: the run has the newest one's body. */
 export function copyDeliveries({ later }: Pick<Port, 'later'>, runId: string, from: string): void {
   later(sql`
     INSERT INTO sluice.run_deliveries (run_id, place, delivery_id, received_at, content_type, headers, body)
@@ -27,7 +27,7 @@ interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
   readonly run_id: string;
   /** From 1. */
   readonly place: number;
-  /** Null where the run has them itself. */
+  /** Null if the run has them itself. */
   readonly headers: string | null;
   readonly body: Uint8Array | null;
 }
@@ -35,11 +35,11 @@ interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
 const [stored, joined] = ['run_deliveries', 'consumers'].map(
   (table) => `coalesce((SELECT max(joined) FROM ${table}), 0)`,
 );
-/** Behind all that joined a run before: a consumer may have come further than what is kept. */
+/** After all that joined a run before: a consumer may be further than the rows that are kept. */
 const NEXT_JOINED = fixed(`1 + max(${stored}, ${joined})`);
 
 export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
-  // PostgreSQL keeps the transaction.
+  // PostgreSQL stores the transaction instead.
   later(sql`
     INSERT INTO sluice.run_deliveries (run_id, place, delivery_id, received_at, idempotency_key, content_type, headers, body
       /*sqlite: , position, joined */)

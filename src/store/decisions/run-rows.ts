@@ -25,7 +25,7 @@ function makeRunRows(port: Port): RunRows {
     ...stepReads(port),
     ...loopReads(port),
     ...signalReads(port),
-    // The flow stays as it is until the transaction ends, as in an acceptance.
+    // The flow does not change until the transaction ends, as in an acceptance.
     *findFlow(flowId) {
       return (yield* shareFlows(port, [flowId])).get(flowId);
     },
@@ -51,8 +51,8 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
   return {
     *findHeld({ runId, stepKey, token }) {
       const id = uuidOf(runId);
-      // A transaction that changes steps of a run first locks the row of the run, and then the steps: this order prevents
-      // deadlocks. And what follows sees what this has waited for.
+      // A transaction that changes steps of a run first locks the row of the run, and then the steps: this order
+      // prevents deadlocks. And later statements see the changes that this one waited for.
       port.later(sql`SELECT 1 FROM sluice.runs WHERE id = ${id} FOR UPDATE`);
       const found = yield* port.get<FoundRun & { attempt: number }>(sql`
         SELECT s.attempt_count AS attempt, ${runFields} FROM sluice.steps AS s CROSS JOIN sluice.runs AS r
@@ -76,7 +76,7 @@ function runReads(port: Port): Pick<Asks<RunReads>, Read> {
       );
       return leased !== undefined;
     },
-    // What another transaction has locked is being ended or told to stop there; the next look finds it if not.
+    // Runs locked by another transaction are being ended or stopped there; if not, the next look finds them.
     listOverdueRuns: (now, limit) =>
       port.all(sql`
         SELECT id AS "runId", flow_id AS "flowId", started_at AS "startedAt" FROM sluice.runs

@@ -37,8 +37,8 @@ export function toRun<Row extends RunRow>({
 }
 
 /**
- * Of runs started in the same millisecond the one with the greatest id is the newest, or in SQLite the one stored last: the
- * index of starts has those numbers, and so covers a page.
+ * Of runs started in the same millisecond the newest is the one with the greatest id, or in SQLite the one stored last:
+ * the index of starts has those numbers, and so covers a page.
  */
 export const PLACE_OF_RUN = 'id /*sqlite instead: seq */';
 export const place = fixed(PLACE_OF_RUN);
@@ -47,7 +47,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
   table: 'sluice.runs',
   select: sql`SELECT ${runColumns} FROM sluice.runs AS own`,
   place: PLACE_OF_RUN,
-  // SQLite, which has no statistics, would scan the runs in their order for those.
+  // SQLite, which has no statistics, would otherwise scan the runs in their order.
   lookUp: '/*sqlite: NOT INDEXED */',
   searched: {
     time: 'started_at',
@@ -55,7 +55,7 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
     ids: ['id', 'delivery_id'],
     byId: [
       (from: string, to: string) => sql`SELECT ${place} FROM sluice.runs WHERE id BETWEEN ${from} AND ${to}`,
-      // SQLite has no index of the deliveries' ids but that of the deliveries themselves.
+      // SQLite has an index of deliveries' ids only on the deliveries themselves.
       (from: string, to: string) => sql`
         SELECT r.${place} FROM (SELECT ${from}::uuid AS first, ${to}::uuid AS last) AS range
         /*sqlite: CROSS JOIN deliveries AS d ON d.id BETWEEN range.first AND range.last CROSS */
@@ -71,8 +71,8 @@ const listingWith = (runKeys: readonly KeyIndex[]) => ({
 });
 
 /**
- * The runs of a flow in a span of time are found among all of the span, or among all of the flow if it has no more than so
- * many: SQLite reads those in 10 ms.
+ * How many runs of a flow are few: if it has no more, its runs in a span of time are found among all of the flow,
+ * otherwise among all of the span. SQLite reads this many in 10 ms.
  */
 const FEW_RUNS = 10_000;
 
@@ -86,10 +86,10 @@ function* listRuns(port: Port, query: RunQuery): Decision<Answer<'listRuns'>> {
   const isShort = isOfFlow && (isTimed || !hasOrder);
   const kept = isCounted || isShort ? yield* countKept(port, query) : 0;
   const isFoundByFlow = isOfFlow && (isShort ? kept <= FEW_RUNS : true);
-  // Runs start with the newest revision, so this is also chronological order, except where a step started a run with a
-  // pinned revision.
+  // Runs start with the newest revision, so this is also chronological order, unless a step started a run with a pinned
+  // revision.
   const isByRevision = isFoundByFlow && hasOrder;
-  // A plus keeps SQLite, which has no statistics, from an index: that of the starts, or that of the flow.
+  // A plus keeps SQLite, which has no statistics, from using an index: that of the starts, or that of the flow.
   const plus = '/*sqlite: + */';
   const [ofFlow, ofTime] = !isOfFlow ? ['', ''] : isFoundByFlow ? ['', plus] : [plus, ''];
   const request = yield* requestOf(port, query, { ofFlow, ofTime });
@@ -106,12 +106,12 @@ function* listRuns(port: Port, query: RunQuery): Decision<Answer<'listRuns'>> {
   );
 }
 
-/** Whether a filter names nothing but a flow, a status and a time, which counts tell apart. */
+/** Whether a filter has only a flow, a status and a time, which counts distinguish. */
 export function isPlain({ search = '', searchKeys, waiting, cause }: RunFilter): boolean {
   return search === '' && searchKeys === undefined && waiting === undefined && cause === undefined;
 }
 
-/** What picks the runs that match a filter, with hints for its conditions. */
+/** The request for the runs that match a filter, with hints for its conditions. */
 function* requestOf(
   port: Port,
   query: RunFilter,
@@ -125,7 +125,7 @@ function* requestOf(
     alsoFound: [
       ...searchedFlows.map((id) => ({
         condition: sql`flow_id = ${id}`,
-        // That of its index: revisions follow each other, but for runs that a step started with a pinned one.
+        // The order of its index: revisions follow each other, except for runs that a step started with a pinned one.
         order: `revision DESC, started_at DESC, ${PLACE_OF_RUN} DESC`,
       })),
       ...searchedTriggers.map((key) => ({
@@ -141,7 +141,7 @@ function* requestOf(
       withoutFlow === undefined
         ? undefined
         : sql`NOT flow_id /*sqlite instead: seq IN (SELECT seq FROM runs WHERE flow_id */ = ${withoutFlow} /*sqlite: ) */`,
-      // In the words of the index of all other statuses.
+      // Written as in the index of all other statuses.
       status === 'Succeeded'
         ? filter.equals('status', status)
         : filter.equals("/*sqlite: status <> 'Succeeded' AND */ status", status),
@@ -152,7 +152,7 @@ function* requestOf(
   };
 }
 
-/** The runs that match a filter, as what follows FROM: rows called `found`, with the `place` of each run. */
+/** The runs that match a filter, as text after FROM: rows called `found`, with the `place` of each run. */
 export function* matchingRuns(port: Port, query: RunFilter): Decision<Query> {
   const request = yield* requestOf(port, query, { ofFlow: '/*sqlite: + */', ofTime: '' });
   return rowsOf({ ...listingWith(port.runKeys), order: ['started_at'] }, request);
@@ -164,7 +164,7 @@ function* isWaiting(
 ): Decision<Query> {
   const ofFlow = flowId === undefined ? sql`` : sql` AND flow_id = ${flowId}`;
   const isKind = kind === 'coalesce' ? sql`${waitKind} = 'start' AND ${isCoalescing}` : sql`${waitKind} = ${kind}`;
-  // Ids grow as runs start, so that the greatest are the newest.
+  // Ids grow as runs start, so the greatest are the newest.
   const runIds =
     kind === 'order'
       ? waitingRuns(flowId, SEARCHED_ROWS)
@@ -187,21 +187,21 @@ function* countKept(port: Port, { flowId, flowIds, withoutFlow, status }: RunFil
 }
 
 function startedBefore({ startedAt, id }: NonNullable<RunQuery['before']>): Query {
-  // In SQLite a run that was removed since has no place; its id tells those of its millisecond that follow it.
+  // In SQLite a run that was removed since has no place; its id shows which runs of its millisecond follow it.
   return sql`(started_at, ${place}) < (${startedAt}, (
     SELECT coalesce((SELECT ${place} FROM sluice.runs WHERE id = last_id),
       last_id /*sqlite instead: (SELECT max(seq) + 1 FROM runs WHERE started_at = last_at AND id < last_id) */)
     FROM (SELECT ${startedAt}::bigint AS last_at, ${uuidOf(id)}::uuid AS last_id) AS last))`;
 }
 
-/** The headers of a delivery, which its run may have in its place. */
+/** The headers of a delivery, or of its run, which may have them instead. */
 export function headersOf(delivery: string): string {
   return `coalesce(${delivery}.headers, (
     SELECT i.headers FROM sluice.runs AS r JOIN ${inputOf('r')} WHERE r.id = ${delivery}.run_id
   ), (SELECT h.headers FROM sluice.held_deliveries AS h WHERE h.delivery_id = ${delivery}.id ORDER BY h.seq LIMIT 1), '{}')`;
 }
 
-/** What a run was started by, to be joined as `i`. */
+/** The input of a run, to be joined as `i`. */
 export function inputOf(run: string): string {
   return `sluice.run_inputs /*sqlite instead: run_input_rows */ AS i
     ON i.run_id /*sqlite instead: seq */ = ${run}.id /*sqlite instead: seq */`;
@@ -240,9 +240,9 @@ function* findRun(port: Port, runId: string): Decision<RunDetail | undefined> {
 
 interface DeliveredRun {
   readonly run: Pick<Run, 'id' | 'deliveryId' | 'startedAt'>;
-  /** What it was started with first. */
+  /** What it was first started with. */
   readonly trigger: RunTrigger;
-  /** So many of the newest deliveries; all where not given. */
+  /** How many of the newest deliveries; all by default. */
   readonly newest?: number;
 }
 
@@ -267,10 +267,10 @@ function* listDeliveriesOf(port: Port, { run, trigger, newest }: DeliveredRun): 
     .reverse();
 }
 
-/** More than any group may collect. */
+/** More than any group can collect. */
 const MAX_DELIVERIES = 1_000_000;
 
-/** What expressions read as the trigger: the newest delivery. */
+/** The trigger that expressions read: the newest delivery. */
 function triggerOf(trigger: RunTrigger, deliveries: readonly RunDelivery[]): RunTrigger {
   const newest = deliveries.at(-1);
   if (newest === undefined) return trigger;
@@ -278,12 +278,12 @@ function triggerOf(trigger: RunTrigger, deliveries: readonly RunDelivery[]): Run
   return { key: trigger.key, contentType, headers, body };
 }
 
-/** Whether `a`, the row of a step, has to tell of its only attempt. */
+/** Whether `a`, the row of a step, has to represent its only attempt. */
 export const SAYS_ITS_ATTEMPT = `a.attempt_count = 1 AND a.status IN ('Succeeded', 'Failed') AND NOT EXISTS (
   SELECT 1 FROM sluice.attempts AS own WHERE own.run_id = a.run_id AND own.step_key = a.step_key AND own.attempt = 1)`;
 
 /**
- * All attempts. A step that ended in its first attempt under the lease that it was inserted with has no row of it: the
+ * All attempts. A step that ended in its first attempt under the lease that it was inserted with has no row for it: the
  * step's own row says all. It hardly waited for a slot.
  */
 export const ATTEMPTS = `(
@@ -299,7 +299,7 @@ export const SLOT_WAIT = 'greatest(started_at - due_at, 0) AS "slotWaitMs"';
 
 const [attemptsOfAll, slotWait] = [fixed(ATTEMPTS), fixed(SLOT_WAIT)];
 
-/** Values as their columns have them. */
+/** Values as stored in their columns. */
 interface ValueRow {
   readonly input: string | null;
   readonly output: string | null;
@@ -348,7 +348,7 @@ function* readRunInput(
   const limit = Math.min(maxBytes ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
   const isNamed = stepKeys === undefined ? sql`` : sql` AND step_key = ANY (${stepKeys})`;
   const hasEnded = sql`run_id = ${id} AND status IN ('Succeeded', 'Failed', 'Skipped')${isNamed}`;
-  // Most steps read their trigger alone.
+  // Most steps read only their trigger.
   const readsSteps = stepKeys?.length !== 0;
   interface Measured extends Omit<TriggerRow, 'body'>, Pick<Run, 'id' | 'deliveryId' | 'startedAt' | 'triggerType'> {
     readonly deliveries: number | null;
@@ -387,7 +387,7 @@ function* readRunInput(
   };
 }
 
-/** Of all deliveries of a run. */
+/** The size of all deliveries of a run. */
 const bodyBytes = fixed(`(octet_length(i.body) + CASE WHEN own.deliveries IS NULL THEN 0 ELSE (
   SELECT coalesce(sum(octet_length(j.body)), 0) FROM sluice.run_deliveries AS j WHERE j.run_id = own.id) END)`);
 

@@ -16,13 +16,13 @@ import { holding } from './placing.ts';
 
 interface Sharing<Call extends Candidate> extends HeldLimit {
   readonly flows: FlowRows;
-  /** They are asked for after the flows are locked, as for a delivery that is held. */
+  /** Called after the flows are locked, as for a held delivery. */
   rowsOf(): Ask<AcceptanceRows<Call>>;
 }
 
 /**
- * Takes one delivery to several triggers, in the order of their flows' ids: for each what it would be alone, but for the names
- * that count for all.
+ * Accepts one delivery to several triggers, in the order of their flows' ids: each as if it were alone, except for
+ * names that count for all.
  */
 export function* acceptShared<Call extends Candidate>(
   members: readonly Member<Call>[],
@@ -56,10 +56,10 @@ export function* acceptShared<Call extends Candidate>(
   return { kind: 'shared', outcomes, lead: lead.at, runId: lead.runId, isReplay };
 }
 
-/** From what the record says of the delivery to what only others of its triggers say. */
+/** Most important outcome first; the record shows the first one. */
 const LEADING = ['accepted', 'held', 'answered', 'duplicate', 'filtered', 'closed'] as const;
 
-/** The outcome that the record and the answer have: the first run that starts, else the first that will, else what it repeats. */
+/** The outcome for record and answer: the first run that starts, else the first that will start, else a repetition. */
 function leadOf(outcomes: readonly SharedOutcome[], ofKey: string | null): SharedOutcome & { readonly at: number } {
   const rank = ({ kind, runId }: SharedOutcome) =>
     LEADING.indexOf(kind) + (kind === 'duplicate' && runId === null ? 0.5 : 0);
@@ -67,7 +67,7 @@ function leadOf(outcomes: readonly SharedOutcome[], ofKey: string | null): Share
     .map((outcome, at) => ({ ...outcome, at }))
     .sort((one, other) => rank(one) - rank(other) || one.at - other.at);
   if (lead === undefined) throw new Error('A shared delivery has no trigger.');
-  // What only another trigger knows it by names the run all the same.
+  // A delivery whose key only another trigger knows still names that run.
   return lead.kind === 'duplicate' && lead.runId === null ? { ...lead, runId: ofKey } : lead;
 }
 

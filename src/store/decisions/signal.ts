@@ -12,7 +12,7 @@ export function readWait(text: string | null): Wait | null {
   return text === null ? null : (parseJson(text) as unknown as Wait);
 }
 
-/** The signal that ended the wait; null if its time came instead. */
+/** The signal that ended the wait; null if its time was up instead. */
 export function* findCame(
   rows: Pick<RunRows, 'findSignal'>,
   step: StepAddress,
@@ -30,7 +30,7 @@ function* listUsed(rows: RunRows, step: StepAddress, wait: Wait | null): Decisio
 
 type Waiting = Extract<StepResult, { kind: 'waiting' }> & { readonly attempt: number; readonly run: FoundRun };
 
-/** Lets a step wait with its attempt open. It takes a signal that was sent before at once, and is due now. */
+/** Lets a step wait with its attempt open. If its signal was sent before, the step takes it at once and is due now. */
 export function* waitStep(
   rows: RunRows,
   { runId, stepKey, at, input, inputsRevision }: StepOutcome,
@@ -40,7 +40,7 @@ export function* waitStep(
   const last = readWait(yield* rows.findWait(runId, stepKey));
   const used = yield* listUsed(rows, step, last);
   const wait = JSON.stringify({ state, name: signalName, used } satisfies Wait);
-  // The step's own signal from an earlier attempt, else one that no step took yet.
+  // The step's own signal from an earlier attempt, or else one that no step has taken yet.
   const isSent =
     signalName !== null &&
     ((yield* rows.findSignal(step, signalName, used)) !== undefined || (yield* rows.takeSignal(step, signalName)));

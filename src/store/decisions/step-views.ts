@@ -11,7 +11,7 @@ import { ATTEMPTS, SAYS_ITS_ATTEMPT, SLOT_WAIT } from './runs.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 import { HAS_NO_TURN, IS_COALESCING, ORIGIN_OF_STEP, WAIT_KIND } from './waits.ts';
 
-/** Steps of a run that are counted of each kind. */
+/** How many steps of a run are counted for each kind. */
 const COUNTED_WAITS = 100;
 const LISTED_FAILURES = 20;
 
@@ -27,7 +27,7 @@ const [saysItsAttempt, slotWait, waitKind, origin, hasNoTurn, coalesces] = [
 
 const LATER_KINDS = WAIT_KINDS.filter((kind) => kind !== 'slot' && kind !== 'order' && kind !== 'coalesce');
 
-// JSON is taken apart here and not by PostgreSQL, which refuses an escaped NUL in any text that it looks into.
+// JSON is parsed here and not by PostgreSQL, which refuses an escaped NUL in any text that it parses.
 
 interface KnownState {
   readonly lastPoll?: StepOutline['lastPoll'];
@@ -35,7 +35,7 @@ interface KnownState {
   readonly secretWait?: string;
 }
 
-/** What a step that waits has kept. */
+/** The stored state of a waiting step. */
 function stateIn(wait: string | null): KnownState {
   return (wait === null ? null : (parseJson(wait) as { readonly state?: KnownState | null }).state) ?? {};
 }
@@ -130,7 +130,7 @@ function* outlineSteps(port: Port, runId: string, stepKeys: readonly string[]): 
   }));
 }
 
-/** SQL that reads a value only if it has at most as many bytes as `most` says. */
+/** SQL that reads a value only if its size is at most `most.bytes`. */
 function valueColumns(column: string, name: string): string {
   return `CASE WHEN octet_length(${column}) <= most.bytes THEN ${column} END AS "${name}",
     octet_length(${column}) AS "${name}Bytes",
@@ -159,7 +159,7 @@ function* listViews(port: Port, { runId, stepKeys, limits }: NamedSteps): Decisi
     SELECT ${stepColumns} FROM ${most} CROSS JOIN sluice.steps
     WHERE run_id = ${id} AND step_key = ANY (${stepKeys}) ORDER BY step_key`);
   const steps = stepRows.map((row) => cut.step(runId, row));
-  // Not over `ATTEMPTS`, which would read values whole and attempts that are not shown.
+  // Does not use `ATTEMPTS`, which would read whole values, and attempts that are not shown.
   const attemptRows = yield* port.all<AttemptRow>(sql`
     SELECT a.step_key AS "stepKey", a.attempt, a.status, a.error, greatest(a.started_at - a.due_at, 0) AS "slotWaitMs",
       a.started_at AS "startedAt", a.completed_at AS "completedAt", a.inputs_revision AS "inputsRevision", ${attemptValues}
@@ -194,7 +194,7 @@ function inOrder(keys: readonly string[], planned: readonly string[]): string[] 
   return [...planned.flatMap((key) => [key, ...below(key)]), ...below('')];
 }
 
-/** Indices of iterations by their number. */
+/** Compares indices of iterations as numbers. */
 function compareSegments(a: readonly string[], b: readonly string[]): number {
   for (let at = 0; at < a.length && at < b.length; at += 1) {
     const [left, right] = [a[at] ?? '', b[at] ?? ''];

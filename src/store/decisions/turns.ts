@@ -3,7 +3,7 @@ import type { Graph, RunnableManifest } from '../../model/manifest.ts';
 import type { Rotation, Waiter } from '../../model/rotation.ts';
 import type { ClaimBatch, SlotWait } from '../store.ts';
 
-/** A flow's steps of one type that are due or will be: those that wait to start, or those whose leases end. */
+/** A flow's steps of one type that are due or will be: steps that wait to start, or steps whose leases end. */
 export interface Queue {
   readonly status: 'Pending' | 'Running';
   readonly flowId: string;
@@ -12,25 +12,25 @@ export interface Queue {
   dueAt: number;
 }
 
-/** Steps of one type of a flow that run. */
+/** Running steps of one type of a flow. */
 export interface RunningSteps {
   readonly flowId: string;
   readonly stepType: string;
-  /** Those whose leases have not run out. */
+  /** Those whose leases have not lapsed. */
   readonly count: number;
-  /** When the first of the leases ended that have run out; null where none has. */
+  /** When the first of the lapsed leases ended; null if none has lapsed. */
   readonly lapsedAt: number | null;
-  /** When the first of the others ends; null where there is none. */
+  /** When the first of the other leases ends; null if there is none. */
   readonly lapsesAt: number | null;
 }
 
-/** What a flow may run at once. */
+/** How many steps a flow may run at once. */
 export interface Limits {
   readonly flow: number;
   readonly byType: ReadonlyMap<string, number>;
 }
 
-/** What a flow runs, may run, and has waiting. */
+/** A flow's running steps, its limits, and its waiting steps. */
 export interface FlowQueues {
   readonly flowId: string;
   readonly queues: Queue[];
@@ -39,7 +39,7 @@ export interface FlowQueues {
   running: number;
 }
 
-/** The flows that have due steps or will, as of one time. */
+/** The flows that have due steps or will have them, as of one time. */
 export interface Waiting {
   readonly flows: readonly FlowQueues[];
   readonly queues: number;
@@ -49,7 +49,7 @@ export interface Waiting {
   readonly running: number;
 }
 
-/** Groups what waits and what runs by flows. */
+/** Groups waiting and running steps by flow. */
 export function waitingOf(
   { heads, running }: { heads: readonly Omit<Queue, 'status'>[]; running: readonly RunningSteps[] },
   limitsOf: (flowId: string) => Limits,
@@ -88,7 +88,7 @@ function flowQueues(
   };
 }
 
-/** The limit that a flow has reached, for all of its steps or for those of that type. */
+/** The limit that a flow has reached, for all of its steps or for steps of that type. */
 function limitReached(
   { limits, running, runningByType }: FlowQueues,
   { stepType }: Pick<Queue, 'stepType'>,
@@ -102,7 +102,7 @@ export function isFull(flow: FlowQueues, queue: Pick<Queue, 'stepType'>): boolea
   return limitReached(flow, queue) !== null;
 }
 
-/** Counts one more step of the flow that runs. */
+/** Counts one more running step of the flow. */
 function countRunning(flow: FlowQueues, stepType: string): void {
   flow.running += 1;
   flow.runningByType.set(stepType, (flow.runningByType.get(stepType) ?? 0) + 1);
@@ -114,18 +114,18 @@ interface WaitingFlow extends Waiter {
   readonly queue: Queue;
 }
 
-/** What a claim may still take, and of that the part that is kept for flows that run no step. */
+/** How many steps a claim may still take, and how many of these are kept for flows that run no step. */
 export interface Remaining {
   readonly left: number;
   readonly kept: number;
 }
 
-/** Whether a flow gets no turn because it runs steps and only what is kept for idle flows is left. */
+/** Whether a flow gets no turn because it runs steps and only slots kept for idle flows are left. */
 function isKeptFrom({ running }: FlowQueues, { left, kept }: Remaining): boolean {
   return running > 0 && left > 0 && left <= kept;
 }
 
-/** The flows that may have a turn, each with the oldest of its due steps that nothing holds back. */
+/** The flows that may have a turn, each with the oldest of its due steps that no limit holds back. */
 export function waitingFlows(flows: readonly FlowQueues[], now: number, remaining: Remaining): WaitingFlow[] {
   return flows.flatMap((flow) => {
     if (isKeptFrom(flow, remaining)) return [];
@@ -139,16 +139,16 @@ export function waitingFlows(flows: readonly FlowQueues[], now: number, remainin
   });
 }
 
-/** A step of that type has the flow's turn. */
+/** Gives the flow's turn to a step of that type. */
 export function takeTurn(rotation: Rotation, flow: FlowQueues, stepType: string): void {
   countRunning(flow, stepType);
   rotation.give(flow.flowId);
 }
 
-/** How soon a claim sees whether another process has ended a step for which a flow gets no more slots here. */
+/** How soon a claim checks whether another process has ended a step of a flow that gets no more slots here. */
 const KEPT_AGAIN_MS = 1000;
 
-/** What a claim did not take, of the steps that may run. */
+/** The runnable steps that a claim left. */
 export function leftBy(
   { flows, nextLapse }: Pick<Waiting, 'flows' | 'nextLapse'>,
   now: number,
@@ -158,7 +158,7 @@ export function leftBy(
   let isKept = false;
   for (const flow of flows) {
     for (const queue of flow.queues) {
-      // A step that its flow's limit holds back is claimed when another of the flow ends.
+      // A step that its flow's limit holds back is claimed when another step of the flow ends.
       if (queue.dueAt <= now && isFull(flow, queue)) continue;
       const isOwn = queue.dueAt <= now && isKeptFrom(flow, remaining);
       isKept ||= isOwn;
@@ -168,7 +168,7 @@ export function leftBy(
   return { nextDueAt: Number.isFinite(nextDueAt) ? nextDueAt : null, isKept };
 }
 
-// Counting reads a row for each step: so many take a few milliseconds, and a million would take a second.
+// Counting reads a row for each step: this many take a few milliseconds, and a million would take a second.
 export const COUNTED_OF_QUEUE = 1000;
 const COUNTED = 10_000;
 
@@ -186,7 +186,7 @@ export function waitingQueues({ flows }: Pick<Waiting, 'flows'>, dueBefore: numb
   );
 }
 
-/** Adds up the waits of queues flow by flow. `countDue` counts the due steps of a queue, not beyond `most`. */
+/** Adds up the waits of queues flow by flow. `countDue` counts the due steps of a queue, up to `most`. */
 export function slotWaitsOf(
   queues: readonly WaitingQueue[],
   countDue: (queue: Queue, most: number) => number,
@@ -216,7 +216,7 @@ export function slotWaitsOf(
 /** Manifests are parsed once for each revision; a revision never changes. */
 const KEPT_LIMITS = 1000;
 
-/** The limits of the revisions that were read last. */
+/** The limits of the most recently read revisions. */
 export class LimitsCache {
   readonly #limits = new LRUCache<string, Limits>({ max: KEPT_LIMITS });
 
@@ -224,7 +224,7 @@ export class LimitsCache {
     return this.#limits.get(`${flowId}:${revision}`);
   }
 
-  /** Keeps the limits in a revision's manifest, given as JSON text; where there is none, nothing is limited. */
+  /** Keeps the limits in a revision's manifest, given as JSON text; without one, nothing is limited. */
   keep(flowId: string, revision: number, snapshot: string | undefined): Limits {
     const limits = limitsIn(snapshot === undefined ? undefined : (JSON.parse(snapshot) as Partial<RunnableManifest>));
     this.#limits.set(`${flowId}:${revision}`, limits);

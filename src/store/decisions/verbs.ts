@@ -31,7 +31,7 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal
   deliverSignal: { access: 'write', changes: null, decide: (port, signal) => deliverSignal(runRowsOf(port), signal) },
 };
 
-/** The kernel's members that are said once, for a backend with these tables of its own. */
+/** The kernel's members that are written once, for a backend with these tables of its own. */
 const kernelVerbs = (ownRows: OwnRows) => ({
   ...flowVerbs,
   ...learnedKeyVerbs,
@@ -55,8 +55,8 @@ export const answering = storeParts.flatMap((part) => part.answering ?? [])[0];
 export const partVerbs = verbsOfParts(storeParts, {});
 
 /**
- * All members that are said once, those of the parts included. Only the kernel's have a type here: callers get the others
- * from `Store.of`.
+ * All members that are written once, including those of the parts. Only the kernel's have a type here: callers get the
+ * others from `Store.of`.
  */
 export function verbsWith(own: OwnRows): ReturnType<typeof kernelVerbs> {
   const kernel = kernelVerbs(own);

@@ -15,21 +15,21 @@ import {
 } from './turns.ts';
 import type { Answer, Given, Verbs } from './verb.ts';
 
-/** The steps that the index of due steps holds: all but those that must run alone. */
+/** The steps in the index of due steps: all except those that must run alone. */
 export const ORDINARY = 'due_at IS NOT NULL AND deaths < 2';
 
 const ordinary = fixed(ORDINARY);
 const waits = sql`${ordinary} AND status = 'Pending'`;
 const ofQueue = sql`${waits} AND steps.flow_id = queues.flow_id AND steps.step_type = queues.step_type`;
 
-/** Names a row of steps within one statement. */
+/** Identifies a row of steps within one statement. */
 const place = fixed('ctid /*sqlite instead: rowid */');
 
 /**
- * The flows and types of steps that wait to be started, as `queues`: from the first step of one to the first of the next
- * in the index, because a seek for the pair that follows another reads all steps of the pair that it leaves. With that a
- * claim took 85 ms among a million due steps. One seek finds a queue and when its first step is due: each passes all
- * steps that were claimed from there since PostgreSQL last vacuumed the table.
+ * The flows and types of steps that wait to be started, as `queues`: from the first step of one to the first of the
+ * next in the index, because a seek for the pair that follows another reads all steps of the pair that it leaves: that
+ * way a claim took 85 ms among a million due steps. One seek finds a queue and when its first step is due: each passes
+ * all steps that were claimed from there since PostgreSQL last vacuumed the table.
  */
 const queuesThatWait = sql`
   heads (at) AS (
@@ -57,8 +57,8 @@ interface SeenRow {
 }
 
 /**
- * Finds the flows that have due steps or will, with what they run and may run, and when the first step is due that must
- * run alone.
+ * Finds the flows that have due steps or will have them, with their running steps and limits, and when the first step
+ * is due that must run alone.
  */
 export function* readWaiting(port: Port, now: number): Decision<Waiting & { readonly suspectAt: number | null }> {
   const rows = yield* port.all<SeenRow>(sql`
@@ -94,8 +94,8 @@ const makeLimits = () => new LimitsCache();
 const UNLIMITED: Limits = { flow: Number.POSITIVE_INFINITY, byType: new Map() };
 
 /**
- * Reads what flows may run at once, by their newest revisions, which are given; null where there is no such flow. An
- * operator who changes a limit means runs in flight too.
+ * Reads how many steps flows may run at once, from their newest revisions, which are given; null if there is no such
+ * flow. An operator who changes a limit means runs in flight too.
  */
 function* readLimits(
   port: Port,
@@ -121,7 +121,7 @@ function* readLimits(
   return (flowId) => limits.get(flowId) ?? UNLIMITED;
 }
 
-/** Queues as a table of that name, with their number in the list. */
+/** Queues as a table named `queues`, with their numbers in the list. */
 function queuesOf(queues: readonly Omit<Queue, 'status'>[]): Query {
   const rows = queues.map(({ flowId, stepType }, n) => ({ n, flow_id: flowId, step_type: stepType }));
   return sql`jsonb_to_recordset(${new Rows(rows)}) AS queues (n integer, flow_id text, step_type text)`;
@@ -129,7 +129,7 @@ function queuesOf(queues: readonly Omit<Queue, 'status'>[]): Query {
 
 function* listSlotWaits(port: Port, { now, dueBefore }: Given<'listSlotWaits'>): Decision<Answer<'listSlotWaits'>> {
   const waiting = yield* readWaiting(port, now);
-  // A suspect without a lease is waiting itself.
+  // A suspect without a lease is itself waiting.
   const alone = yield* port.get<{ runId: string; stepKey: string }>(sql`
     SELECT run_id AS "runId", step_key AS "stepKey" FROM sluice.steps
     WHERE due_at > ${now} AND deaths >= 2 AND status = 'Running' AND lease_token IS NOT NULL ORDER BY due_at LIMIT 1`);
@@ -154,7 +154,7 @@ interface Counting {
   readonly most: number;
 }
 
-/** Counts the due steps of each queue, not beyond the most: a seek for each, as a join may read the whole table. */
+/** Counts the due steps of each queue, up to the most: with a seek for each, as a join may read the whole table. */
 function countDue(port: Port, { queues, dueBefore, most }: Counting): Ask<{ n: number; count: number }[]> {
   return port.all(sql`
     SELECT n, (
@@ -170,7 +170,7 @@ interface DueRuns {
   readonly limit: number;
 }
 
-/** Lists the runs with a step that wanted a slot by then: of each type of a flow those due last. */
+/** Lists the runs with a step that wanted a slot by then: for each type of a flow the steps due last. */
 export function* listDueRuns(port: Port, { flowId, dueBefore, limit }: DueRuns): Decision<string[]> {
   const all = yield* port.all<Omit<Queue, 'status'>>(sql`
     WITH RECURSIVE ${queuesThatWait}
