@@ -9,8 +9,8 @@ interface PostgresDatabase {
 }
 
 /**
- * Reads a database in its current state, whether or not a service is using it; the key is for the hashes of the activity
- * log. Refuses a database written by another release. Throws a descriptive error.
+ * Reads a database in its current state, whether or not a service is using it; the key is for the hashes of the
+ * activity log. Refuses a database written by another release. Throws a descriptive error.
  */
 export async function inspectStore(
   database: { readonly kind: 'sqlite'; readonly path: string } | PostgresDatabase,

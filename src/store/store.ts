@@ -36,7 +36,7 @@ export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore
   runChanged(runId: string): void;
   /** Whether `changes` reports runs of other processes to this one. */
   watchRuns(isWatching: boolean): void;
-  /** The name of this process among those that have the store; also names the leases that it takes. */
+  /** Names this process among those that have the store, and the leases that it takes. */
   readonly replica: string;
   /** The size of the database, and how far Purge is behind. */
   measureStorage(): Promise<StorageMeasure>;

@@ -3,7 +3,7 @@ export type ColumnType = 'text' | 'id' | 'integer' | 'real' | 'boolean' | 'bytes
 
 export interface Table<Type = ColumnType> {
   readonly columns: Readonly<Record<string, Type>>;
-  /** The primary key; where each store has another primary key, the columns that identify a row besides. */
+  /** The primary key; if each store has a primary key of its own, other columns that identify a row. */
   readonly key: readonly string[];
 }
 

@@ -149,8 +149,8 @@ const joinedTemplates = new WeakMap<
 >();
 
 /**
- * Makes a statement: `sql\`SELECT … WHERE id = ${id}\``. A value is always a parameter; only a `fixed` text, and the text
- * of another `sql`, become part of the statement.
+ * Makes a statement: `sql\`SELECT … WHERE id = ${id}\``. A value is always a parameter; only a `fixed` text, and the
+ * text of another `sql`, become part of the statement.
  */
 export function sql(strings: TemplateStringsArray, ...given: readonly Given[]): Query {
   if (!given.some((one) => isText(one) || isQuery(one))) {

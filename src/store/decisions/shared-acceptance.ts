@@ -59,7 +59,7 @@ export function* acceptShared<Call extends Candidate>(
 /** Most important outcome first; the record shows the first one. */
 const LEADING = ['accepted', 'held', 'answered', 'duplicate', 'filtered', 'closed'] as const;
 
-/** The outcome for record and answer: the first run that starts, else the first that will start, else a repetition. */
+/** The outcome for record and answer: the most important one, and of several such the first. */
 function leadOf(outcomes: readonly SharedOutcome[], ofKey: string | null): SharedOutcome & { readonly at: number } {
   const rank = ({ kind, runId }: SharedOutcome) =>
     LEADING.indexOf(kind) + (kind === 'duplicate' && runId === null ? 0.5 : 0);

@@ -613,8 +613,8 @@ const SQLITE_TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * The same in SQLite's words. The declared types say how values are decoded: a BOOLEAN is stored as 0 or 1. STRICT tables
- * would refuse that type. Counts have no slot: one process writes them.
+ * The same in SQLite's words. The declared types say how values are decoded: a BOOLEAN is stored as 0 or 1. STRICT
+ * tables would refuse that type. Counts have no slot: one process writes them.
  */
 export function toSqlite(text: string): string {
   return text
