@@ -461,7 +461,8 @@ export function retryAfterMs(header: string | undefined, now: number): number | 
   if (header === undefined) return undefined;
   const text = header.trim();
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
-  const date = Date.parse(text);
+  // A date without a zone is in UTC, as RFC 9110, section 5.6.7, says of asctime's form.
+  const date = Date.parse(/(?:[a-z]|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text} GMT`);
   return Number.isNaN(date) || !/[a-z]/i.test(text) ? undefined : Math.max(0, date - now);
 }
 

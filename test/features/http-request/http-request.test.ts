@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailableError } from '../../../src/errors.ts';
-import { createHttpRequestHandler } from '../../../src/features/http-request/http-request.ts';
+import { createHttpRequestHandler, retryAfterMs } from '../../../src/features/http-request/http-request.ts';
 import { call } from '../../flows/handlers/call.ts';
 import { serve } from '../../flows/handlers/loopback-server.ts';
 
@@ -153,6 +153,22 @@ describe('the answer', () => {
   ])('passes on a Retry-After of %s', async (_what, header, retryAfterMs) => {
     const { origin } = await serve((_request, response) => response.writeHead(429, { 'retry-after': header }).end());
     expect(await call(open, { url: origin })).toMatchObject({ kind: 'failed', retryable: true, retryAfterMs });
+  });
+
+  it.each([
+    'Sun, 06 Nov 1994 08:49:37 GMT',
+    'Sunday, 06-Nov-94 08:49:37 GMT',
+    'Sun Nov  6 08:49:37 1994',
+    '1994-11-06T09:49:37+01:00',
+  ])('reads %s alike in each time zone', (header) => {
+    const usual = process.env.TZ;
+    process.env.TZ = 'Asia/Tokyo';
+    try {
+      expect(retryAfterMs(header, Date.UTC(1994, 10, 6, 8, 49, 36))).toBe(1000);
+    } finally {
+      if (usual === undefined) delete process.env.TZ;
+      else process.env.TZ = usual;
+    }
   });
 
   it('is no Retry-After where the header says neither', async () => {
