@@ -6,7 +6,7 @@ import { isPostgres } from './config/database.ts';
 import { accessSettings, createFingerprint, haveStepType } from './config/fingerprint.ts';
 import { settingsWarnings } from './config/settings.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
-import { type Host, knownBaseUrl } from './dashboard/services.ts';
+import { type Host, knownBaseUrl, type RunningPart, type ServicePart } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
 import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
@@ -18,12 +18,13 @@ import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { createIdSource } from './model/ids.ts';
-import { startParts } from './running-parts.ts';
 import { createServer } from './server.ts';
 import { noteCredentials, readSettingsAgain } from './settings-again.ts';
 import type { Store } from './store/store.ts';
+import type { Sweeper } from './sweeper.ts';
 import { createLiveEvents } from './telemetry/events.ts';
 import { version } from './version.ts';
+import { holdsNothing } from './webhooks/holding.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
 import { createTriggersInForce, type TriggersInForce, type TriggerTable } from './webhooks/triggers.ts';
 
@@ -208,4 +209,40 @@ function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts
     onRefused: (address) =>
       logger.warn({ cause: `sockets of ${address}`, address }, 'too many open sockets from one address; refusing more'),
   });
+}
+
+interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' | 'begin'>> {
+  readonly sweepers: readonly Sweeper[];
+  prepare(persist: Persist): Promise<void>;
+  begin(persist: Persist): Promise<void>;
+}
+
+/** Starts the background work of all parts, in their order. */
+function startParts(parts: readonly ServicePart[], host: Host): RunningParts {
+  const started = parts.map(({ start }): RunningPart => start?.(host) ?? {});
+  return {
+    sweepers: started.flatMap(({ sweeper = [] }) => sweeper),
+    async prepare(persist) {
+      for (const { prepare } of started) await persist(async () => prepare?.());
+    },
+    onTriggers() {
+      for (const { onTriggers } of started) onTriggers?.();
+    },
+    async begin(persist) {
+      for (const { begin } of started) await persist(async () => begin?.());
+    },
+    async onChange(change) {
+      for (const { onChange } of started) await onChange?.(change);
+    },
+    async onDeploys(deploys) {
+      for (const { onDeploys } of started) await onDeploys?.(deploys);
+    },
+    holding: started.flatMap(({ holding }) => holding ?? [])[0] ?? holdsNothing,
+    onSettings(settings) {
+      for (const { onSettings } of started) onSettings?.(settings);
+    },
+    async stop() {
+      await Promise.all(started.map(({ stop }) => stop?.()));
+    },
+  };
 }

@@ -2,7 +2,9 @@ import type { Span } from '@opentelemetry/api';
 import { UnfitClockError } from '../errors.ts';
 import { ArrivingBody, OTHER_CHARSET } from '../expressions/trigger-body.ts';
 import { type RefreshFlow, START_TRIES } from '../flows/engine.ts';
-import type { Delivery } from '../model/delivery.ts';
+import { objectsOf } from '../manifest/trigger-objects.ts';
+import { DAY_MS } from '../model/clock.ts';
+import { DETAILS, type Delivery } from '../model/delivery.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { AcceptResult, SharedOutcome, Store } from '../store/store.ts';
 import {
@@ -17,7 +19,6 @@ import { explained, keptContent, readContent, withoutEncoding } from './content.
 import { answerByStep, type FlowAnswers } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake, permissionFor } from './handshakes.ts';
 import { keepOfUnknown } from './kept-body.ts';
-import { fetchedRun, LATE } from './late-originals.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
 import {
   keepDelivery,
@@ -332,4 +333,23 @@ function accepted(
   const told = { runId: runId ?? undefined, answered: count, deliveryId, runs };
   const body = JSON.stringify(kind === 'accepted' || kind === 'answered' ? told : { ...told, [kind]: true });
   return { statusCode: 200, contentType: JSON_TYPE, body, deliveryId };
+}
+
+const LATE = 'it came after it was fetched from the log of the publisher';
+
+/** How long publishers repeat a delivery that failed. */
+const LATE_MS = 3 * DAY_MS;
+
+/** The run of a repeated nonce, if the first delivery was fetched because it had not come: then this is no attack. */
+async function fetchedRun(
+  runId: string | null,
+  { delivery, trigger: { trigger } }: TriggeredReception,
+  { store }: { readonly store: Pick<Store, 'findRun' | 'findDelivery'> },
+): Promise<string | undefined> {
+  if (runId === null || !objectsOf(trigger).some(([, { fetches }]) => fetches)) return undefined;
+  // The delivery is refused in any case; if its run cannot be read now, it counts as a replay.
+  const run = await store.findRun(runId).catch(() => undefined);
+  const first = run?.deliveryId && (await store.findDelivery(run.deliveryId).catch(() => undefined));
+  const isFetched = first && first.detail?.startsWith(DETAILS.reconciled) === true;
+  return isFetched && delivery.receivedAt - first.receivedAt < LATE_MS ? runId : undefined;
 }

@@ -67,7 +67,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'features/keys/key-report.ts MAX_USER_AGENT',
     'features/mcp/agent-answer.ts MAX_CHARACTERS',
     'features/mcp/agent-answer.ts MAX_TEXT',
-    'features/order/deadlock.ts MOST_LANES',
+    'features/order/placer.ts MOST_LANES',
     'features/order/rows.ts MOST_SUB_RUNS',
     'features/rehearsal/check-rehearsal.ts MOST_NAMED',
     'features/rehearsal/check-rehearsal.ts MOST_GROUPS',

@@ -2,7 +2,7 @@ import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { CommandError, openContext } from '../../commands/context.ts';
-import type { ServiceOptions } from '../../commands/service-client.ts';
+import { clientOf, NoAnswerError, type ServiceOptions } from '../../commands/service-client.ts';
 import { ENV_FILE } from '../../config/env-file.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import type { Settings } from '../../config/settings-schema.ts';
@@ -12,7 +12,7 @@ import { asName } from '../../manifest/schema.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { commandHere } from '../../version.ts';
-import { deployNew } from './deploy-new.ts';
+import { askReload } from '../deploys/command.ts';
 import {
   flowsIn,
   forwardLines,
@@ -301,4 +301,37 @@ function plainText(markdown: string): string {
     .replace(/\*\*(.+?)\*\*/g, '$1')
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
     .replace(/<(https?:[^>]+)>/g, '$1');
+}
+
+/**
+ * Asks the service to deploy a flow just written into its folder, and yields the result as a message; undefined if no
+ * service answers. If other files of the folder changed, deploys nothing: they are somebody's work.
+ */
+async function deployNew(flowId: string, options: ServiceOptions, settings: Settings): Promise<string | undefined> {
+  // With these settings, the service listens on any free port.
+  if (options.to === undefined && settings.port === 0) return undefined;
+  const reload = `${commandHere()} reload`;
+  try {
+    const client = await clientOf(options, settings);
+    // The plan lacks the new key, because a dry run does not read `.env`.
+    const { outcomes = [], unreadable = [] } = (await askReload(client, { isPlan: true })).body;
+    const changed = outcomes.filter(({ action }) => action !== 'unchanged');
+    const hasOthers = [...changed, ...unreadable].some((each) => each.flowId !== flowId);
+    if (![...outcomes, ...unreadable].some((each) => each.flowId === flowId)) {
+      return `Not deployed: the service that answers does not read this folder, or refuses all of it; ${commandHere()} deploy says more.`;
+    }
+    if (hasOthers) {
+      return `Not deployed: other manifests of the folder changed too, or cannot be read; ${reload} deploys them together.`;
+    }
+    const { body: answer } = await askReload(client, { isPlan: false });
+    const own = answer.outcomes?.find((outcome) => outcome.flowId === flowId);
+    if (own !== undefined && own.refusal === null)
+      return `Deployed by the service that answers, as revision ${own.revision}.`;
+    const why = own?.refusal ?? answer.unreadable?.find((each) => each.flowId === flowId)?.why;
+    return `Not deployed: ${why ?? 'the service did not find it'}; then: ${reload}`;
+  } catch (error) {
+    if (error instanceof NoAnswerError) return undefined;
+    if (error instanceof CommandError) return `Not deployed: ${error.message}; then: ${reload}`;
+    throw error;
+  }
 }

@@ -4,9 +4,17 @@ import { storable } from '../../model/text.ts';
 import type { ChainKey } from '../activity-chain.ts';
 import { CollectedCounts } from '../decisions/counts.ts';
 import { awaited } from '../decisions/decision.ts';
-import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
+import {
+  type CommitOrder,
+  type KeyIndex,
+  Made,
+  type Port,
+  type Query,
+  Rows,
+  type SqlValue,
+  sql,
+} from '../decisions/port.ts';
 import { answering } from '../decisions/verbs.ts';
-import { commitOrder, runKeys } from './run-order.ts';
 
 export type { SqlValue } from '../decisions/port.ts';
 
@@ -257,3 +265,30 @@ function toParameter(value: SqlValue): unknown {
   if (Array.isArray(value)) return value.map((item) => (typeof item === 'string' ? storable(item) : item));
   return value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : value;
 }
+
+const runKeys: readonly KeyIndex[] = [
+  { table: 'sluice.run_keys', owner: 'k.run_id', newest: 'k.run_id DESC', any: 'k.folded' },
+];
+
+/** Commits become visible in another order than transaction numbers, so a run waits for all earlier transactions. */
+const commitOrder: CommitOrder = {
+  column: 'xid',
+  isSettled: 'r.delivery_id IS NOT NULL AND r.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
+  end: 'pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1',
+  joins: {
+    at: 'j.xid',
+    isSettled: 'j.xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint',
+    number: null,
+    end: '0',
+  },
+  // A server restored from a dump starts its transaction numbers again.
+  *adopt(port) {
+    const foreign = yield* port.run(sql`
+      UPDATE sluice.runs SET xid = 0
+      WHERE delivery_id IS NOT NULL AND xid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint`);
+    const joined = yield* port.run(sql`
+      UPDATE sluice.run_deliveries SET xid = 0
+      WHERE place > 1 AND xid >= pg_snapshot_xmax(pg_current_snapshot())::text::bigint`);
+    return foreign + joined > 0;
+  },
+};

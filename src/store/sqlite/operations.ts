@@ -3,19 +3,29 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { StoreUnavailableError } from '../../errors.ts';
 import { parseJson } from '../../model/json.ts';
+import { askedNonce } from '../decisions/accepted-names.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
+import { listTriggerKeys } from '../decisions/nonce-names.ts';
 import { type Port, sql } from '../decisions/port.ts';
 import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
-import type { HoldResult, LargeRunInput, RunInput, SharedResult, StorageMeasure, Store } from '../store.ts';
-import { acceptanceOperations, type WriterState } from './acceptance.ts';
-import { prepareAreAccepted } from './accepted-names.ts';
+import { eventDigest } from '../digest.ts';
+import type {
+  AcceptedQuery,
+  HoldResult,
+  LargeRunInput,
+  RunInput,
+  SharedResult,
+  StorageMeasure,
+  Store,
+} from '../store.ts';
+import { acceptanceOperations, prepareEvents, prepareNonces, type WriterState } from './acceptance.ts';
 import { deliveryOperations, sentDelivery } from './deliveries.ts';
 import { forgetRunKeys } from './key-index.ts';
 import type { Member, OperationName, StoreOptions, ThreadRole } from './messages.ts';
 import { membersOf, portOf } from './port.ts';
-import { sentAcceptance, sentShared } from './sent-acceptance.ts';
+import { sentAcceptance, sentNonce, sentShared } from './sent-acceptance.ts';
 import { dispatchOperations } from './turns.ts';
 
 /** How a value crosses threads: packed in one, unpacked in the other. */
@@ -172,4 +182,21 @@ function prepareMeasureStorage(db: Database): () => StorageMeasure {
     freeBytes: db.memory ? null : freeBytesAt(dirname(db.name)),
     oldestNonceEnd: oldest.get()?.end ?? null,
   });
+}
+
+/** Runs in the writer, whose memory has the newest names. */
+function prepareAreAccepted(db: Database, { indexes }: WriterState): (query: AcceptedQuery) => readonly boolean[] {
+  const nonces = prepareNonces(db, indexes.nonces);
+  const events = prepareEvents(db, indexes.events);
+  return ({ names, ...query }) => {
+    const { flowId, triggerKey, at } = query;
+    const [keys = []] = decideNow(listTriggerKeys(portOf(db), [{ flowId, triggerKey }]));
+    return names.map((name) => {
+      const { eventId: id } = name;
+      const event = id === undefined ? undefined : { id, name: eventDigest(query, id), arrivedAt: at };
+      if (events.find({ event }, keys) !== undefined) return true;
+      const asked = askedNonce(query, name);
+      return asked !== undefined && nonces.find({ ...asked, nonce: sentNonce(query, asked.nonce) }, keys) !== undefined;
+    });
+  };
 }

@@ -2,14 +2,21 @@ import type { Database, Statement } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
 import type { ChainKey } from '../activity-chain.ts';
 import { decideNow, known } from '../decisions/decision.ts';
-import { Made, type Port, type Query, Rows, type SqlValue } from '../decisions/port.ts';
+import {
+  type CommitOrder,
+  type KeyIndex,
+  Made,
+  type Port,
+  type Query,
+  Rows,
+  type SqlValue,
+} from '../decisions/port.ts';
 import type { Verb, Verbs } from '../decisions/verb.ts';
 import { answering } from '../decisions/verbs.ts';
 import type { Store } from '../store.ts';
 import { BatchCounters } from './batch-counters.ts';
 import { booleansOf, deletesCounts, toSqlite } from './dialect.ts';
 import type { Member, OperationName, ThreadRole } from './messages.ts';
-import { commitOrder, runKeys } from './run-order.ts';
 
 type Row = Record<string, unknown>;
 
@@ -149,3 +156,31 @@ export function membersOf<Name extends OperationName>(verbs: Verbs<Name>): Membe
   ]);
   return Object.fromEntries(members);
 }
+
+/** The index of search keys, and the keys newer than it. `k.run`, `k.folded` and `k.name` mean the same in both. */
+const runKeys: readonly KeyIndex[] = [
+  {
+    table: `(SELECT i.seq AS run, k.value ->> 0 AS name, k.value ->> 1 AS folded
+      FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k WHERE i.seq > (SELECT coalesce(max(last_run), 0) FROM run_key_segments))`,
+    owner: 'k.run',
+    newest: 'k.run DESC',
+  },
+  {
+    table: 'run_key_segments s NATURAL CROSS JOIN run_key_index',
+    owner: 'k.run',
+    newest: 's.segment DESC, k.run DESC',
+  },
+];
+
+/** Only one connection writes, so runs are committed in the order of their rows. */
+const commitOrder: CommitOrder = {
+  column: 'seq',
+  isSettled: 'true',
+  end: '(SELECT coalesce(max(seq), 0) FROM runs)',
+  joins: {
+    at: 'j.position',
+    isSettled: 'true',
+    number: 'j.joined',
+    end: '(SELECT coalesce(max(joined), 0) FROM run_deliveries)',
+  },
+};

@@ -8,7 +8,6 @@ import { Duration, Time } from '../../../dashboard/web/kit/time.tsx';
 import { entriesOf, explain, lastPollText, retryAdvice } from './explain.ts';
 import { SHOWN_SLOT_WAIT_MS } from './gantt-bars.ts';
 import { graphStepAt } from './graph.ts';
-import { RequestFacts } from './request-facts.tsx';
 import { RetryButton, SignalButton } from './run-actions.tsx';
 import { stepKeys } from './step-paths.ts';
 import { lookOf, stepState } from './step-state.ts';
@@ -401,4 +400,35 @@ function cutOf(value: unknown): { readonly length: number; readonly preview: str
   if (!('truncated' in value && 'length' in value && 'preview' in value)) return undefined;
   const { length, preview } = value;
   return typeof length === 'number' && typeof preview === 'string' ? { length, preview } : undefined;
+}
+
+const part = (value: unknown, name: string): unknown => Reflect.get(Object(value), name);
+const textOf = (value: unknown, otherwise = ''): string => (typeof value === 'string' ? value : otherwise);
+
+/** The request of an HttpRequest step and the response to it: the values that readers look for first. */
+function RequestFacts({ step: { stepType, input, output } }: { step: Api['Step'] }) {
+  const url = textOf(part(input, 'url'));
+  if (stepType !== 'HttpRequest' || url === '') return null;
+  const status = part(output, 'status');
+  const body = part(output, 'body');
+  return (
+    <section class="request">
+      <h3>Request</h3>
+      <p class="break">
+        <code>{`${textOf(part(input, 'method'), 'GET').toUpperCase()} ${url}`}</code>
+      </p>
+      {typeof status !== 'number' ? null : (
+        <>
+          <h3>
+            Response <span class={status < 400 ? '' : 'bad-text'}>{status}</span>
+          </h3>
+          {body === null || body === undefined ? (
+            <p class="muted">Without a body.</p>
+          ) : (
+            <JsonView value={body} label="Response body" />
+          )}
+        </>
+      )}
+    </section>
+  );
 }
