@@ -5,7 +5,7 @@ import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import { addDurations, ConversionError, isEqual, isRecord, toOperand } from './values.ts';
+import { addDurations, ConversionError, fromCel, isEqual, isRecord, kindOf, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -139,12 +139,29 @@ function meterNode(node: CheckedNode): void {
       ? (evaluator, _, context) => alternate.evaluate(evaluator, alternate, context)
       : macro !== undefined
         ? (evaluator, _, context) => macro.evaluate(evaluator, macro, context)
-        : (evaluator, own, context) => evaluate(evaluator, own, context);
+        : node.op === 'map'
+          ? (evaluator, _, context) => makeRecord(evaluator, node.args, context)
+          : (evaluator, own, context) => evaluate(evaluator, own, context);
   node.evaluate = (evaluator, own, context) => {
     current.charge(1);
     return inner(evaluator, own, context);
   };
   if (node.handle !== undefined) node.handle = meteredHandle(node, node.handle);
+}
+
+/** The library leaves out keys such as `constructor`, and takes whatever there is as a key. */
+function makeRecord(evaluator: Evaluator, args: unknown, context: unknown): unknown {
+  const entries = args as readonly (readonly [key: unknown, value: unknown])[];
+  return Object.fromEntries(
+    entries.map(([key, value]) => [keyOf(evaluator.run(key, context)), evaluator.run(value, context)]),
+  );
+}
+
+function keyOf(value: unknown): string {
+  const key = fromCel(value, current);
+  if (isCollection(key))
+    throw new ConversionError(`a key of an object is a text or a number, and this is ${kindOf(key)}`);
+  return typeof key === 'string' ? key : JSON.stringify(key);
 }
 
 /** Changes parts of an environment's evaluator that cost without bound, or take a property of the data for its type. */

@@ -255,6 +255,32 @@ describe('what fails when it is evaluated', () => {
   });
 });
 
+describe('an object that an expression makes', () => {
+  const body = parseJson(
+    '{"key":"constructor","proto":"__proto__","big":12345678901234567890,"price":1.10,"list":[1]}',
+  );
+  const given = { ...context, trigger: { ...context.trigger, body } };
+
+  test.each([
+    ['{"constructor": "Ferrari", "prototype": true, "__proto__": {"a": 1}}', null],
+    ['{trigger.body.key: "Ferrari", trigger.body.proto: 1}', '{"constructor":"Ferrari","__proto__":1}'],
+    ['["prototype"].map(key, {key: 1})', '[{"prototype":1}]'],
+    ['{"constructor": "Ferrari"}.constructor', '"Ferrari"'],
+    ['"constructor" in {trigger.body.key: 1}', 'true'],
+    ['size({"prototype": 1, "a": 2})', '2'],
+    ['{trigger.body.big: 1, trigger.body.price: 2, 7: 3}', '{"7":3,"12345678901234567890":1,"1.10":2}'],
+    ['{true: 1}', '{"true":1}'],
+  ])('%s keeps its keys', (source, json) => {
+    const made = compileExpression(source).evaluate(given);
+    expect(JSON.stringify(made)).toBe(json ?? '{"constructor":"Ferrari","prototype":true,"__proto__":{"a":1}}');
+    if (json === null) expect(Object.getPrototypeOf(made)).toBe(Object.prototype);
+  });
+
+  it.each(['trigger.body.list', 'trigger.body', '{"a": 1}'])('has no key made of %s', (key) => {
+    expect(() => compileExpression(`{${key}: 1}`).evaluate(given)).toThrow('a key of an object is a text or a number');
+  });
+});
+
 describe('numbers that a double would change', () => {
   const BIG = '12345678901234567890';
   const MIDDLE = '9007199254740993';
