@@ -5,7 +5,7 @@ import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
 import { canonicalKeys } from './canonical-keys.ts';
 import { formatIssue, type ManifestIssue, withIdsOfNames } from './issues.ts';
-import { guessJson, readJson, treeOf } from './json-text.ts';
+import { guessJson, isObject, readJson, treeOf } from './json-text.ts';
 import {
   type LoadedFlow,
   type ManifestRules,
@@ -109,8 +109,8 @@ export async function parseManifests(
   for (const { offset, length } of treeOf(text)?.children ?? []) {
     await turn();
     const index = manifests.length;
-    const { id } = canonicalKeys(value[index]).value as { id?: unknown };
-    const name = nameOf(typeof id === 'string' ? id.toLowerCase() : '');
+    const sent = canonicalKeys(value[index]).value;
+    const name = nameOf(isObject(sent) && typeof sent.id === 'string' ? sent.id.toLowerCase() : '');
     const read = readManifest(text.slice(offset, offset + length), `${name}.json`, rules);
     const file = `[${index}]`;
     manifests.push({

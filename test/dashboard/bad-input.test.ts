@@ -105,6 +105,7 @@ describe('every 400 has a reason', () => {
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{"bogus":1}', 'invalid_request'],
     ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, '{', 'invalid_json'],
     ['PUT', '/flows/api/flows', '[{}]', 'invalid_manifest'],
+    ['PUT', '/flows/api/flows', '[null]', 'invalid_manifest'],
   ] as const)('%s %s %s', async (method, url, body, reason) => {
     const response = await dashboard.app.inject({ method, url, ...(body !== undefined && { body }) });
     expect(response.json()).toMatchObject({ statusCode: 400, reason });
