@@ -561,6 +561,7 @@ export const SQLITE_ADDS = {
       columns: { segment: 'integer', folded: 'text', run: 'integer', name: 'text' },
     },
     run_key_segments: { key: ['segment'], columns: { segment: 'integer', last_run: 'integer' } },
+    run_numbers: { key: ['id'], columns: { ...one, run: 'integer', joined: 'integer' } },
     count_changes: { key: ['seq'], columns: { seq: 'integer', changes: 'text' } },
     // Two tables, since the delivery log may be in memory, but held deliveries never are.
     refused_state: { key: ['id'], columns: { ...one, ...size } },

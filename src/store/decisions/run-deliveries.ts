@@ -32,11 +32,11 @@ interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
   readonly body: Uint8Array | null;
 }
 
-const [stored, joined] = ['run_deliveries', 'consumers'].map(
+const [stored, read, removed] = ['run_deliveries', 'consumers', 'run_numbers'].map(
   (table) => `coalesce((SELECT max(joined) FROM ${table}), 0)`,
 );
-/** After all that joined a run before: a consumer may be further than the rows that are kept. */
-const NEXT_JOINED = fixed(`1 + max(${stored}, ${joined})`);
+/** After every delivery that joined a run before, also after those whose rows were removed. */
+const NEXT_JOINED = fixed(`1 + max(${stored}, ${read}, ${removed})`);
 
 export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
   // PostgreSQL stores the transaction instead.

@@ -264,6 +264,22 @@ const signals: SharedMigration = {
 `,
 };
 
+/** Numbers of runs that consumers go by. */
+const runNumbers: SharedMigration = {
+  version: 12,
+  name: 'run numbers',
+  compatibleFrom: 1,
+  sql: '',
+  ofSqlite: `
+  -- The last numbers of runs, and of deliveries that joined one, before the newest were removed: none is given out again.
+  CREATE TABLE run_numbers (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    run INTEGER NOT NULL,
+    joined INTEGER NOT NULL
+  );
+`,
+};
+
 /** All migrations but the first, in order; append only. They import only migrations, so no later code changes them. */
 export const sharedMigrations: readonly SharedMigration[] = [
   order,
@@ -276,4 +292,5 @@ export const sharedMigrations: readonly SharedMigration[] = [
   slugs,
   heldShares,
   signals,
+  runNumbers,
 ];

@@ -13,6 +13,7 @@ import { countRun } from '../decisions/counts.ts';
 import { type Decision, decideNow, known } from '../decisions/decision.ts';
 import { takePlaces } from '../decisions/delivery-places.ts';
 import { hold } from '../decisions/held-acceptance.ts';
+import { NEXT_RUN } from '../decisions/new-runs.ts';
 import {
   keepHeaders,
   listTriggerKeys,
@@ -248,7 +249,9 @@ function replayed(row: readonly SentValue[]): SentValue[] {
 function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefined, body: Uint8Array) => void {
   const places = (columns: readonly string[]) => columns.map(() => '?').join(', ');
   const columns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
-  const insertRun = db.prepare<unknown[]>(`INSERT INTO runs (${columns.join(', ')}) VALUES (${places(columns)})`);
+  const insertRun = db.prepare<unknown[]>(
+    `INSERT INTO runs (seq, ${columns.join(', ')}) VALUES (${NEXT_RUN}, ${places(columns)})`,
+  );
   const insertInput = db.prepare<unknown[]>(
     'INSERT INTO run_input_rows (seq, search_keys, content_type, headers, body) VALUES (?, ?, ?, ?, ?)',
   );

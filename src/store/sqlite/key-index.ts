@@ -62,8 +62,4 @@ export function forgetRunKeys({ later }: Port, runIds: readonly string[]): void 
     DELETE FROM run_key_index WHERE (segment, folded, run, name) IN (
       SELECT coalesce((SELECT segment FROM run_key_segments WHERE last_run < r.seq ORDER BY last_run DESC LIMIT 1), 0) + 1, k.folded, r.seq, k.name
       FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id WHERE r.id = ANY (${runIds}))`);
-  // Numbers of removed newest runs are reused: such a run is not indexed yet, and later runs are indexed again.
-  later(sql`
-    DELETE FROM run_key_segments
-    WHERE last_run > coalesce((SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0)`);
 }

@@ -97,11 +97,13 @@ type Operation<Name extends OperationName> =
 
 function forgetRuns(port: Port, runIds: readonly string[]): void {
   forgetRunKeys(port, runIds);
-  // The numbers of the newest runs are reused once these are removed.
+  // SQLite would give out the numbers of the newest runs again, and consumers would skip the runs that get them.
   port.later(sql`
-    UPDATE consumers SET position = least(position, coalesce(
-      (SELECT seq FROM runs AS newest WHERE id <> ALL (${runIds}) ORDER BY seq DESC LIMIT 1), 0))
-    WHERE position IS NOT NULL`);
+    INSERT INTO run_numbers (id, run, joined)
+    SELECT 1, coalesce(max(seq), 0), (SELECT coalesce(max(joined), 0) FROM run_deliveries) FROM runs
+    WHERE (SELECT id FROM runs ORDER BY seq DESC LIMIT 1) = ANY (${runIds})
+      OR (SELECT run_id FROM run_deliveries ORDER BY joined DESC LIMIT 1) = ANY (${runIds})
+    ON CONFLICT (id) DO UPDATE SET run = max(run, excluded.run), joined = max(joined, excluded.joined)`);
 }
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {

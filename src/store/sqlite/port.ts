@@ -176,11 +176,11 @@ const runKeys: readonly KeyIndex[] = [
 const commitOrder: CommitOrder = {
   column: 'seq',
   isSettled: 'true',
-  end: '(SELECT coalesce(max(seq), 0) FROM runs)',
+  end: '(SELECT max(coalesce(max(seq), 0), (SELECT coalesce(max(run), 0) FROM run_numbers)) FROM runs)',
   joins: {
     at: 'j.position',
     isSettled: 'true',
     number: 'j.joined',
-    end: '(SELECT coalesce(max(joined), 0) FROM run_deliveries)',
+    end: '(SELECT max(coalesce(max(joined), 0), (SELECT coalesce(max(joined), 0) FROM run_numbers)) FROM run_deliveries)',
   },
 };

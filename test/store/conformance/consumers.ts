@@ -275,6 +275,26 @@ export function consumers({ test }: StoreUnderTest): void {
       expect(await drain(store)).toEqual([id(4), id(5)]);
     });
 
+    test.each([
+      ['runs', (n: number) => acceptanceOf(n)],
+      ['deliveries that joined', (n: number) => joining(n, n < 4 ? 'a' : 'b')],
+    ])(
+      'a page of %s that are removed before it is acknowledged hides nothing that comes after',
+      async (store, _kind, each) => {
+        await store.deployFlow(deployOf(graphOf({ first: [] })));
+        await store.of(consumersStore).openConsumer(opened);
+        for (const n of [1, 2, 3]) await store.accept(each(n));
+        const { consumer, upTo } = (await store.of(consumersStore).readForwarding(page)) ?? {};
+        if (consumer === undefined || upTo === undefined) throw new Error('nothing to forward');
+        for (const claim of await claimAll(store, T0 + minute)) await finish(store, claim, succeeded(), T0 + minute);
+        while (!(await store.purgeRuns({ before: T0 + 2 * minute, maxRows: 100 })).isDone);
+        for (const n of [4, 5, 6]) await store.accept(each(n));
+        const advance = { name: consumer.name, from: consumer.deliveryId, to: upTo, at: T0 };
+        expect(await store.of(consumersStore).advanceConsumer(advance)).toBe('moved');
+        expect(await drain(store)).toEqual([id(4), id(5), id(6)]);
+      },
+    );
+
     test('one moves only from where it is', async (store) => {
       await store.of(consumersStore).openConsumer(opened);
       await store.accept(acceptanceOf(1));
