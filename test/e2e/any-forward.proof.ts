@@ -12,7 +12,7 @@ import { createWorkspace, eventually, type Service, startService, type Workspace
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const DELIVERIES = 60;
-/** One in so many is filtered out, and one in so many is sent again. */
+/** One delivery in five is filtered out, and one in four is followed by a repetition. */
 const [FILTERED, REPEATED] = [5, 4];
 const FLOW = {
   id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a99',
@@ -28,7 +28,7 @@ const FLOW = {
 };
 const HEALS = { seconds: 120, because: 'the service and the command are killed and start again' };
 
-/** What a target does with one request; after the last two the command cannot have noted that it was answered. */
+/** How a target reacts to one request. After `cuts` and `kills` the command cannot have noted an answer. */
 type Reaction = 'answers' | 'refuses' | 'is busy' | 'answers and kills' | 'cuts' | 'kills';
 const REACTIONS: readonly Reaction[] = ['refuses', 'is busy', 'answers and kills', 'cuts', 'kills'];
 
@@ -38,7 +38,7 @@ interface Got {
   readonly reaction: Reaction;
 }
 
-/** A target that reacts by chance, at most so often to one delivery that the wait between two tries stays short. */
+/** A target with random reactions, but 200 for a delivery's second try in a row, so that waits stay short. */
 async function openTarget(chance: Chance, kill: () => void) {
   const got: Got[] = [];
   const answer = (response: ServerResponse, status: number) => void response.writeHead(status).end();
@@ -71,7 +71,7 @@ async function openTarget(chance: Chance, kill: () => void) {
   return { got, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook` };
 }
 
-/** A service that keeps its address, and a delivery that is sent until somebody has answered. */
+/** A service that keeps its address. `receive` sends a delivery until the service answers. */
 async function openService(workspace: Workspace, database: string) {
   const schema = newSchema();
   const env = {
@@ -107,7 +107,7 @@ async function openService(workspace: Workspace, database: string) {
   };
 }
 
-/** The command, started again whenever it was killed, until it is told to end. */
+/** Starts the command again whenever it was killed, until told to stop. */
 function keepForwarding({ folder }: Workspace, to: { readonly url: string; readonly port: string }) {
   let child: ChildProcess | undefined;
   let isOver = false;
@@ -158,7 +158,7 @@ test.each(['SQLite', 'PostgreSQL'])(
     for (let n = 1; n <= DELIVERIES; n += 1) {
       if (ends.once(15)) {
         restarts += 1;
-        // Not awaited: what is sent meanwhile may be committed, answered, or neither.
+        // Not awaited, so that deliveries arrive while the service is killed: committed, answered, both or neither.
         restarting = restarting.then(() => service.restart(ends.once(2) ? 'SIGKILL' : 'SIGTERM'));
       }
       await service.receive(n);
@@ -181,7 +181,7 @@ test.each(['SQLite', 'PostgreSQL'])(
     for (const n of expected) {
       const own = got.filter((each) => each.n === n);
       expect(new Set(own.map(({ key }) => key)).size, `${about}: the key of ${n}`).toBe(1);
-      // Whether the answer was noted before the kill is for chance to say; for all other reactions it is known.
+      // After `answers and kills` the command may or may not have noted the answer; all other reactions are certain.
       const again = own.filter(({ reaction }) => ['is busy', 'cuts', 'kills'].includes(reaction)).length;
       const maybe = own.filter(({ reaction }) => reaction === 'answers and kills').length;
       expect(own.length, `${about}: tries of ${n}`).toBeGreaterThanOrEqual(1 + again);

@@ -13,25 +13,25 @@ import type { Stage } from './worlds/stage.ts';
 const HOUR = 3_600_000;
 /** Commands of each world. */
 const COMMANDS = Number(process.env.TEST_WORLD_COMMANDS ?? 40);
-/** Less than the time after which the runs of deliveries that share one would start. */
+/** Less than the longest wait of a coalesced run. */
 const MOST_HOURS = 12;
-/** Requests between one hurt and the next, at most. */
+/** Most requests between two hurts. */
 const APART = 160;
 
-/** The clock of a process and its threads is off by so much. */
+/** Shifts the clock of a process and its threads. */
 const SHIFT = `
   const { now } = Date;
   Date.now = () => now() + Number(process.env.CLOCK_SHIFT_MS);
 `;
 
-/** Each ends a process, and the next one goes on with what it left. */
+/** Each ends a process; the next process continues from what it left. */
 type Hurt = 'kill' | 'stop' | 'files' | 'move';
 
-/** What a service on a database is told of it. */
+/** Settings that point a service to a database. */
 interface Database {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
-  /** Its file; undefined on PostgreSQL. */
+  /** The path of its file; undefined on PostgreSQL. */
   readonly file: string | undefined;
 }
 
@@ -39,11 +39,11 @@ interface Life {
   readonly workspace: Workspace;
   readonly chance: Chance;
   readonly hurts: readonly Hurt[];
-  /** A database that nothing uses yet: of the kind that the proof is about, or of the other. */
+  /** A new database: of the kind that the proof tests, or of the other kind. */
   database(isOther: boolean): Database;
 }
 
-/** One process at a time, which is ended by chance while requests are under way. */
+/** One process at a time; chance ends it while requests are under way. */
 class OneProcess implements Stage {
   isHurt = false;
   readonly told: string[] = [];
@@ -62,7 +62,7 @@ class OneProcess implements Stage {
     this.#service.catch(() => {});
   }
 
-  /** To be called when the manifests are written. */
+  /** Call it after writing the manifests. */
   begin(): void {
     this.#service = this.#start();
   }
@@ -80,17 +80,17 @@ class OneProcess implements Stage {
       this.isHurt = false;
       this.#left = this.#draw();
     });
-    // Whoever asks next is told.
+    // The next caller gets the error.
     this.#service.catch(() => {});
   }
 
-  /** Nothing is hurt from here on. */
+  /** From here on nothing is hurt. */
   async rest(): Promise<Service> {
     this.#over = true;
     return this.#service;
   }
 
-  /** Ends the last process; yields what it leaves. */
+  /** Ends the last process and returns its database. */
   async end(): Promise<Left> {
     expect(await (await this.rest()).stop('SIGTERM')).toEqual({ code: 0, signal: null });
     const { file, env } = this.#database;
@@ -100,11 +100,11 @@ class OneProcess implements Stage {
   async #hurt(before: Promise<Service>): Promise<Service> {
     const { chance, hurts } = this.#life;
     const drawn = chance.pick(hurts);
-    // PostgreSQL has the right time, which would be a step back.
+    // PostgreSQL has the right time: moving there would set a shifted clock back.
     const hurt = drawn === 'move' && this.#hoursAhead > 0 ? 'files' : drawn;
     const service = await before;
     for (let turns = chance.below(50); turns > 0; turns -= 1) await setImmediate();
-    // The lease of a killed replica keeps a copy waiting for 15 s.
+    // Stopped, not killed: `copy` waits 15 s for the lease of a killed replica.
     if (hurt === 'stop' || (hurt === 'move' && this.#database.file === undefined)) {
       expect(await service.stop('SIGTERM'), service.output()).toEqual({ code: 0, signal: null });
     } else if (hurt === 'files') {
@@ -119,8 +119,8 @@ class OneProcess implements Stage {
 
   #start(): Promise<Service> {
     const { chance, workspace } = this.#life;
-    // Ahead alone: after a step back what became due before is due hours later, as documented. And on SQLite alone: with a
-    // clock that differs from that of PostgreSQL a service takes nothing.
+    // Only forwards: after a step back, whatever became due before is due hours later, as documented. Only on SQLite: a
+    // service whose clock differs from PostgreSQL's does no work.
     const more = this.#database.file === undefined ? 0 : chance.pick([0, 0, 0, 1, 3]);
     this.#hoursAhead = Math.min(this.#hoursAhead + more, MOST_HOURS);
     return startService(workspace, {
@@ -131,7 +131,7 @@ class OneProcess implements Stage {
     });
   }
 
-  /** The file and its log as they are at an instant at which the process is anywhere. */
+  /** Copies the file and its log at an arbitrary moment of the process. */
   #copyFiles(): Database {
     const { file } = this.#database;
     if (file === undefined) return this.#database;
@@ -142,7 +142,7 @@ class OneProcess implements Stage {
     return next;
   }
 
-  /** Copies all that is stored, whatever is in flight, to the other kind of database. */
+  /** Copies all stored data to the other kind of database, whatever is in flight. */
   async #move(): Promise<void> {
     this.#isOther = !this.#isOther;
     const next = this.#life.database(this.#isOther);
@@ -160,7 +160,7 @@ class OneProcess implements Stage {
 
 const DATABASES: readonly ('SQLite' | 'PostgreSQL')[] = ['SQLite', 'PostgreSQL'];
 
-/** Databases that are new each time, on either store. */
+/** Makes a new database on each call, on either store. */
 function databasesIn(folder: string, own: (typeof DATABASES)[number]): Life['database'] {
   let count = 0;
   mkdirSync(join(folder, 'data'), { recursive: true, mode: 0o700 });

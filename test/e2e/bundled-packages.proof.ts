@@ -10,7 +10,7 @@ import { type Received, serve } from '../flows/handlers/loopback-server.ts';
 import { runCli } from './cli.ts';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
 
-// The bundle leaves out what nothing calls of a package, so what it holds is asked to work as it stands there.
+// The bundle omits unused parts of packages, so these tests check that the bundled parts work.
 
 let workspace: Workspace;
 beforeAll(async () => {
@@ -43,7 +43,7 @@ describe('the built service sends its spans', () => {
   });
 });
 
-/** What stands for a collector on this machine. */
+/** A local server in place of a collector. */
 async function startCollector(protocol: string): Promise<{ readonly url: string; readonly received: Received[] }> {
   if (protocol !== 'grpc') {
     const { origin, received } = await serve((_, response) => response.end());
@@ -54,7 +54,7 @@ async function startCollector(protocol: string): Promise<{ readonly url: string;
     received.push({ method: headers[':method'], url: headers[':path'], headers, body: await buffer(stream) });
     stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
     stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
-    // One message, not compressed, without a byte.
+    // One empty message, not compressed.
     stream.end(Buffer.alloc(5));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -11,7 +11,7 @@ const OTHER_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a12';
 const WAITING_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a13';
 const TOKEN = 'a-token-of-the-dashboard';
 const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
-/** The settings of the service that runs: the command sends their credentials to no other. */
+/** With the running service's settings, because the command sends their credentials to no other service. */
 const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
 const steps = { a: noOp(), b: noOp('a'), c: noOp('b') };
@@ -64,7 +64,7 @@ async function run(id: string | undefined) {
   return (await response.json()) as { status: string; steps: { stepKey: string; status: string }[] };
 }
 
-/** A folder of changed manifests, checked against one of the targets. */
+/** Checks a folder of changed manifests against one of the targets. */
 async function check(manifests: readonly object[], target: 'database' | 'service', ...args: string[]) {
   const folder = await createWorkspace();
   try {

@@ -24,7 +24,7 @@ const replica = (name: string, schema: string) => ({
   SLUICE_DRAIN_SECONDS: '0',
 });
 
-/** The processes that run at once, by the variables that name their database. */
+/** For each database, the variables of each process that runs at once. */
 const DATABASES: Readonly<Record<string, (schema: string) => readonly Record<string, string>[]>> = {
   SQLite: () => [{}],
   'PostgreSQL with two replicas': (schema) => [replica('one', schema), replica('two', schema)],
@@ -42,11 +42,11 @@ interface Sent {
 
 const post = (service: Service, sent: Sent) => sendPush(service, JSON.stringify(sent), { id: `delivery ${sent.n}` });
 
-/** The id of its run; undefined where no answer came. One that is sent again gets that of the first time. */
+/** The id of its run; undefined without an answer. A repetition gets the run of its first delivery. */
 async function runOf(service: Service, sent: Sent): Promise<string | undefined> {
   try {
     const response = await post(service, sent);
-    // A replica that waits for another one's flow to open asks to be sent it again.
+    // While another replica opens the flow, this one asks for the delivery again.
     if (response.status === 503) return undefined;
     expect(response.status).toBe(200);
     return ((await response.json()) as { runId: string }).runId;
@@ -93,13 +93,13 @@ async function startAll(workspace: Workspace, variables: readonly Record<string,
   return services;
 }
 
-/** Sends, holds, deploys and kills as chance has it; then sends again what got no answer. */
+/** Sends while holding, deploying and killing at random; then sends the unanswered deliveries again. */
 async function round(
   services: readonly Service[],
   { kills: { below, pick }, next, runs }: { kills: Chance; next: () => Sent; runs: Map<Sent, string> },
 ): Promise<Sent[]> {
   const unanswered: Sent[] = [];
-  // All drawn before the first request: how fast the service answers changes none of it.
+  // Drawn before the first request, so that the speed of the answers does not change what is drawn.
   const killAt = 20 + below(150);
   const [holdAt, openAt, deployAt] = [below(killAt), below(killAt), below(killAt)];
   const [version, killed] = [`${below(1e9)}`, pick(services)];

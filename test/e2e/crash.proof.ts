@@ -21,7 +21,7 @@ interface Listed {
   triggerBody?: { delivery: string };
 }
 
-/** Sends from all connections until the service is gone; yields the run by delivery id, undefined where no 200 came. */
+/** Sends over all connections until the service is gone. Returns run ids by delivery id, undefined without a 200. */
 async function sendUntilGone(service: Service, onSend: () => void): Promise<Map<string, string | undefined>> {
   const answers = new Map<string, string | undefined>();
   await Promise.all(
@@ -38,7 +38,7 @@ async function sendUntilGone(service: Service, onSend: () => void): Promise<Map<
   return answers;
 }
 
-/** The run's id where the answer is a 200. */
+/** The run's id if the answer is 200. */
 async function send(service: Service, delivery: string): Promise<string | undefined> {
   const response = await post(service, delivery);
   if (response.status !== 200) return undefined;
@@ -56,7 +56,7 @@ async function allRuns(service: Service): Promise<Listed[]> {
   }
 }
 
-/** Asks over as many connections as deliveries came by: thousands at once overflow the queue of a busy machine. */
+/** Asks over `CONNECTIONS` connections: thousands at once overflow the queue of a busy machine. */
 async function deliveriesOf({ url }: Service, runs: readonly Listed[]): Promise<ReadonlySet<string | undefined>> {
   const deliveries = new Set<string | undefined>();
   const left = runs.values();
@@ -77,7 +77,7 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
   const answered = new Map<string, string>();
   for (let round = 0; round < ROUNDS; round += 1) {
     const service = await startService(workspace, env);
-    // Killed after a number of answers, not after a time: each round dies at another point of the same walk.
+    // Killed at a number of requests, not after a time: each round dies at another point of the same sequence.
     let count = 0;
     const limit = 40 + round * 23;
     const answers = await sendUntilGone(service, () => {
@@ -92,7 +92,7 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
         answered.set(delivery, runId);
         continue;
       }
-      // Not answered: it may have been committed just before the kill (then it is a replay) or not (then it is new).
+      // Not answered: if committed just before the kill, this is a replay (409), otherwise new (200).
       const first = await post(again, delivery);
       expect([200, 409]).toContain(first.status);
       expect((await post(again, delivery)).status, 'sent once more it is known').toBe(409);
@@ -114,7 +114,7 @@ it('loses no answered delivery and starts none twice, wherever the process is ki
   await service.stop('SIGTERM');
 });
 
-/** Signed anew at each attempt, as the publisher does; the service is a process with the clock of the machine. */
+/** Signed again for each attempt, as the publisher does. The service is a process with the machine's clock. */
 function tell(service: Service, id: string, attempt: number): Promise<Response> {
   const body = JSON.stringify({ id });
   const at = Math.floor(Date.now() / 1000) - attempt;

@@ -121,7 +121,7 @@ describe.each(['Off', 'Audit', 'Enforce'] as const)('the built service under %s'
     const metrics = await (await fetch(`${service.url}/metrics`)).text();
     const counted = /^webhook_rejected_total\{.*reason="signature_mismatch".*\} (\d+)$/m.exec(metrics)?.[1];
     expect(counted).toBe(mode === 'Off' ? undefined : '2');
-    // What comes last is written last.
+    // Events are written in order: once the last one is there, all are.
     const { answer } = await post(service, payload, await signed(payload));
     await written(service, String(answer.runId));
     const isLogged = service.output().includes('"eventId":4001');

@@ -32,7 +32,7 @@ it(`a service that is killed ${KILLS} times while it deploys always has a whole 
           answered = wanted;
         }
       })().catch((error: unknown) => {
-        // The connection breaks with the process; an answer that is wrong does not.
+        // A broken connection (TypeError) is expected; a wrong answer is not.
         if (!(error instanceof TypeError)) throw error;
       });
       const before = answered;
@@ -41,7 +41,7 @@ it(`a service that is killed ${KILLS} times while it deploys always has a whole 
         (count) => count > before + (kill % 4),
       );
       await Promise.all([service.stop('SIGKILL'), deploying]);
-      // The folder says what was answered last: what the database has beyond it is one whole deploy more.
+      // The folder has the last answered deploy; the database may be at most one whole deploy ahead.
       await workspace.writeManifest('push.json', manifestOf(answered));
       service = await startService(workspace, { SLUICE_REFUSED_DEPLOYS: 'fail' });
       const revisions = await getJson<Revision[]>(url('/revisions?take=500'));

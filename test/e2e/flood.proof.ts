@@ -12,21 +12,21 @@ import {
   type Workspace,
 } from './service.ts';
 
-/** Nine of ten connections send what is refused. */
+/** Nine of ten connections send refused deliveries. */
 const REFUSED_CONNECTIONS = 9;
 
 const MIB = 1024 * 1024;
 const REFUSED_BYTES = 256 * MIB;
 const MAX_MEMORY_BYTES = 400 * MIB;
 const MAX_LOG_BYTES = 64 * MIB;
-/** What the bounded log takes, with the pages that are free for what comes next. */
+/** The bounded log, with its free pages. */
 const REFUSED_FILE_BYTES = 384 * MIB;
-/** Run, steps, attempts and record of one accepted delivery, indexes included. */
+/** Run, steps, attempts and record of one accepted delivery, including indexes. */
 const ACCEPTED_FILE_BYTES = 8192;
 
 /** More than the log may keep. */
 const FLOOD = Math.ceil((1.5 * REFUSED_BYTES) / 60_000);
-/** Refused deliveries from one look at memory and files to the next. */
+/** Refused deliveries between two measurements of memory and files. */
 const LOOK_EVERY = 100;
 
 const ACCEPTED = JSON.stringify({ text: 'x'.repeat(500) });
@@ -49,7 +49,7 @@ async function send({ url }: Service, body: string, expected: number): Promise<v
   if (response.status !== expected) throw new Error(`answered ${response.status}, not ${expected}`);
 }
 
-/** Sends what is refused on nine connections and what is accepted on one, until so much was refused. */
+/** Nine connections send refused deliveries and one sends accepted ones, until `FLOOD` were refused. */
 async function flood(service: Service, look: () => Promise<void>): Promise<{ accepted: number; refused: number }> {
   const sent = { accepted: 0, refused: 0 };
   const repeat = async (work: () => Promise<void>) => {

@@ -18,7 +18,7 @@ const FLOW = {
   steps: { a: { type: 'NoOp' } },
 };
 
-/** A service that keeps its address over restarts. */
+/** A service that keeps its address when restarted. */
 async function openService(database: string) {
   const workspace = await createWorkspace();
   await workspace.writeManifest('orders.json', FLOW);
@@ -44,7 +44,7 @@ async function openService(database: string) {
       await meanwhile();
       service = await startService(workspace, env);
     },
-    /** Sends a delivery and yields its id. */
+    /** Sends a delivery and returns its id. */
     async receive(n: number): Promise<string> {
       const body = JSON.stringify({ n });
       const headers = { 'content-type': 'application/json', authorization: 'Bearer hush', 'x-event-key': `k${n}` };
@@ -60,7 +60,7 @@ interface Got {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** A target at a fixed port, which asks before it answers what to answer. */
+/** A target at a fixed port; `answer` gives the status of each answer. */
 async function openTarget(answer: (got: Got) => Promise<number> | number = () => 200) {
   const port = await freePort();
   const got: Got[] = [];
@@ -118,7 +118,7 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
     const forward = ['orders', '--forward', target.url, '--as', 'ada', '--since', '1h'];
     const ids = [await service.receive(1), await service.receive(2)];
     const first = listen(service, forward);
-    // Nothing listens there yet.
+    // The target does not listen yet.
     await eventually(
       async () => (await fetch(`${service.url}/flows/api/webhooks/consumers`)).json() as Promise<object[]>,
       (consumers) => consumers.length === 1,
@@ -176,7 +176,7 @@ describe.each(['sqlite', 'postgres'])('sluice listen --forward, on %s', (databas
     expect(target.keys()).toEqual([...ids, ...ids]);
 
     const late = await openTarget(async () => {
-      // Somebody else under its name was faster.
+      // Another command under the same name was faster.
       const consumer = (await (await fetch(`${service.url}/flows/api/webhooks/consumers/ada`)).json()) as {
         cursor: string;
       };

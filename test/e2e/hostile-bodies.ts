@@ -5,7 +5,7 @@ const FORM_TYPE = { 'content-type': 'application/x-www-form-urlencoded' };
 
 const reads = (expression: string) => ({ first: { type: 'Transform', inputs: { value: `\${${expression}}` } } });
 
-/** One for each way in which a flow reads a body. */
+/** One flow for each way to read a body. */
 export const BODY_FLOWS: readonly HostileFlow[] = [
   { slug: 'form', inputs: {}, steps: reads('trigger.body.a') },
   { slug: 'concat', inputs: {}, steps: reads('trigger.body.a + trigger.body.a + trigger.body.a') },
@@ -18,7 +18,7 @@ export const BODY_FLOWS: readonly HostileFlow[] = [
   { slug: 'loops', inputs: {}, steps: reads('trigger.body.a.exists(x, trigger.body.a.exists(y, x.z == y.z))') },
 ];
 
-/** Bodies that once froze the process, or would: each with the limit that its step names, where it comes to one. */
+/** Bodies that once froze the process, or would; each with the limit that stops its step, if one does. */
 export const BODIES: readonly (readonly [title: string, delivery: Delivery, ends?: string])[] = [
   [
     'a form of 10 000 empty fields',

@@ -15,7 +15,7 @@ interface Attack {
   readonly run: (target: Target) => Promise<void>;
 }
 
-/** The run of each hostile body ends, and can be looked at; what would cost too much is stopped by a limit that it names. */
+/** The run of each hostile body ends and can be viewed. Where it would cost too much, the named limit stops it. */
 const FREEZES: readonly Attack[] = BODIES.map(([title, delivery, limit = '']) => ({
   title,
   async run(target) {
@@ -32,7 +32,7 @@ const FREEZES: readonly Attack[] = BODIES.map(([title, delivery, limit = '']) =>
 const POST = (headers: string, body = '') => `POST /flows/api/webhook/push HTTP/1.1\r\n${headers}\r\n${body}`;
 const CLOSE = 'host: localhost\r\nconnection: close\r\n';
 
-/** Requests as no client library would write them: each is answered 4xx or cut, never accepted. */
+/** Requests that no client library would send: each is answered with 4xx or cut, never accepted. */
 const WIRE: readonly (readonly [string, string])[] = [
   ['two lengths that differ', POST(`${CLOSE}content-length: 2\r\ncontent-length: 4\r\n`, '{}{}')],
   ['a length and chunks', POST(`${CLOSE}content-length: 5\r\ntransfer-encoding: chunked\r\n`, '0\r\n\r\n')],
@@ -114,15 +114,15 @@ const EXHAUSTION: readonly Attack[] = [
 ];
 
 /**
- * What strangers send, one row an attack, over real sockets against the built service under Enforce. A row proves what
- * it claims; the suite proves after each that the process lives and still takes an honest delivery. What its bodies cost
- * the processor is measured by `npm run bench:hostile`.
+ * Attacks by strangers, one per row, over real sockets against the built service under Enforce. A row proves its claim;
+ * after each one the suite proves that the process lives and still accepts an honest delivery. `npm run bench:hostile`
+ * measures the processor time of its bodies.
  */
 const ATTACKS = { FREEZES, REQUESTS, EXHAUSTION };
 
 let target: Awaited<ReturnType<typeof startTarget>>;
 beforeAll(async () => {
-  // Addresses that a row names in X-Forwarded-For are senders of their own.
+  // Each address in the X-Forwarded-For of a row counts as a separate sender.
   target = await startTarget(FLOWS, { SLUICE_TRUSTED_PROXIES: '127.0.0.1' });
 });
 afterEach(() => target.releaseSockets());

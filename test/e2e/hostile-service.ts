@@ -10,7 +10,7 @@ import {
   startService,
 } from './service.ts';
 
-/** An answer as it came over the wire; the body is read as JSON where it is. */
+/** An answer as received; JSON bodies are parsed. */
 export interface WireAnswer {
   readonly statusCode: number;
   readonly reason: string | null;
@@ -25,23 +25,23 @@ export interface Delivery {
   readonly method?: string;
 }
 
-/** What an attack has in hand: the built service under Enforce, and honest deliveries to compare with. */
+/** The tools of an attack: the built service under Enforce, and honest deliveries for comparison. */
 export interface Target {
   readonly service: Service;
   send(delivery: Delivery): Promise<WireAnswer>;
-  /** Writes the text to a socket of its own and yields what came back once the service hung up or answered. */
+  /** Writes the text to a new socket and returns the answer once the service answered or closed the connection. */
   wire(text: string): Promise<string>;
-  /** Opens a socket and writes the text; the caller leaves it open. The suite closes it after the attack. */
+  /** Opens a socket, writes the text and leaves the socket open; the suite closes it after the attack. */
   hold(text: string): Promise<Socket>;
-  /** A delivery that GitHub would have signed. */
+  /** A delivery with a correct GitHub signature. */
   honest(body?: string): Delivery;
-  /** How many runs the flow of the slug has. */
+  /** The number of runs of the flow with this slug. */
   runsOf(slug: string): Promise<number>;
-  /** Waits until the runs of the flow have ended, and yields them. */
+  /** Waits until the runs of the flow have ended, and returns them. */
   endedRuns(slug: string): Promise<readonly { id: string; status: string }[]>;
 }
 
-/** One flow per slug; the ids are fixed so that their runs can be counted. */
+/** One flow per slug, with fixed ids so that tests can count their runs. */
 export interface HostileFlow {
   readonly slug: string;
   readonly inputs: Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ export interface HostileFlow {
 
 const flowIdOf = (index: number) => `0b7e2f44-6c1d-4f0e-9a51-${String(index).padStart(12, '0')}`;
 
-/** Starts the built service under Enforce with the flows given; `push`, a GitHub flow, is always there. */
+/** Starts the built service under Enforce with the given flows and `push`, a GitHub flow. */
 export async function startTarget(
   flows: readonly HostileFlow[],
   env: Record<string, string> = {},
@@ -99,7 +99,7 @@ export async function startTarget(
       socket.on('data', (chunk) => {
         received += chunk.toString('latin1');
       });
-      // Not once(): it rejects where the service resets the connection, which is an answer too.
+      // Not once(), which rejects if the service resets the connection; a reset counts as an answer.
       const closed = new Promise((done) => socket.on('close', done));
       socket.end(text);
       await closed;
@@ -139,7 +139,7 @@ function readAnswer(statusCode: number, text: string): WireAnswer {
   try {
     body = JSON.parse(text) ?? {};
   } catch {
-    // Some publishers are answered in plain text.
+    // Some publishers get plain text.
   }
   const textOr = (value: unknown) => (typeof value === 'string' ? value : null);
   return { statusCode, reason: textOr(body.reason), runId: textOr(body.runId), text };

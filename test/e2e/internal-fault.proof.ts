@@ -14,7 +14,7 @@ interface Step {
   attempts: { status: string; error: { code: string } | null }[];
 }
 
-/** A copy of the build whose HTTP client is away until it is put back. */
+/** A copy of the build without its HTTP client, until `putBack`. */
 function withoutClient() {
   const folder = temporaryFolder('part');
   cpSync(join(CHECKOUT, 'dist'), join(folder, 'dist'), {

@@ -41,7 +41,7 @@ it('lists what each key verified, from the service and, after it died, from the 
   for (const secret of Object.values(env)) expect(listed.stdout).not.toContain(secret);
 
   await service.stop('SIGKILL');
-  // Nobody listens on port 1.
+  // No service listens on port 1.
   const own = { ...env, ...(await databaseEnvironment(workspace.folder)), SLUICE_PORT: '1' };
   const read = await runCli(workspace, ['keys'], { env: own });
   expect(read).toMatchObject({

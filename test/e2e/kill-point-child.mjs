@@ -1,5 +1,5 @@
-// A runtime on a store file, without HTTP, that kills itself at one of its store's writes: every start costs a third of
-// the whole service's. It is plain JavaScript on the built code because a child that compiled itself would cost more.
+// A runtime on a store file, without HTTP, that kills itself at one of its writes to the store. It starts in a third of
+// the time of the whole service. Plain JavaScript on the built code: compiling TypeScript would cost more.
 
 import { appendFileSync, writeFileSync, writeSync } from 'node:fs';
 import { pino } from 'pino';
@@ -16,7 +16,7 @@ import { createServiceClock } from '../../dist/model/clock.js';
 import { openSqliteStore } from '../../dist/store/sqlite/client.js';
 import { createMetrics } from '../../dist/telemetry/metrics.js';
 
-/** `killAt` counts the writes from 1 on; where it is 0, or beyond the last, every run ends and `report` says how. */
+/** `killAt` counts writes from 1. If it is 0 or beyond the last write, every run ends and `report` gets the results. */
 const { file, journal, report, flow, inner, runs, killAt, moment } = JSON.parse(process.argv[2]);
 
 const WRITES = [
@@ -40,7 +40,7 @@ function dyingAt(store) {
       if (writes !== killAt) return store[name](...args);
       if (moment === 'before') die();
       const written = store[name](...args);
-      // The writer thread works at the call now; how far it is differs from time to time.
+      // The writer thread is handling the call now; how far it got varies.
       if (moment === 'during') setImmediate(die);
       await written;
       die();
@@ -49,7 +49,7 @@ function dyingAt(store) {
   return { ...store, ...Object.fromEntries(members) };
 }
 
-/** Fails its first try; each try leaves a line that no crash takes back. */
+/** Fails its first try. Each try writes a line that survives every crash. */
 const flaky = defineHandler({
   type: 'Flaky',
   inputs: z.unknown(),
@@ -60,7 +60,7 @@ const flaky = defineHandler({
   },
 });
 
-// One by one: the table of all would load an HTTP client, a quarter of the start.
+// Imported one by one: the full table would load an HTTP client, a quarter of the start time.
 const handlers = [
   noOp,
   logMessage,
@@ -102,7 +102,7 @@ for (let started = 0; started < runs; started += 1) {
     contentType: 'application/json',
     headers: {},
   });
-  // Acknowledged: written at once, for a stream could be lost with the process.
+  // Written synchronously: a stream could lose the acknowledgement when the process dies.
   writeSync(1, `${result.runId}\n`);
 }
 for (;;) {

@@ -9,12 +9,12 @@ import { createWorkspace, FLOW_ID } from './service.ts';
 
 const KILLS = Number(process.env.TEST_KILL_POINTS ?? 1000);
 const MOMENTS = ['before', 'during', 'after'] as const;
-/** A life of two runs makes about sixty writes; later ones come true where a life takes up what others left. */
+/** A life of two runs makes about sixty writes. Later points are reached by lives that take over unfinished runs. */
 const WRITES = 48;
-/** A step is given up after three deaths that it was alone at, so that a database sees fewer. */
+/** Fewer than three: after three deaths with only this step running, the step would be given up. */
 const KILLS_A_DATABASE = 2;
 const RUNS_A_LIFE = 2;
-/** One for each of two cores, each on databases of its own. */
+/** One for each of two cores, each with its own databases. */
 const LANES = 2;
 
 const CHILD = resolve(import.meta.dirname, 'kill-point-child.mjs');
@@ -82,7 +82,7 @@ interface Life {
   readonly isKilled: boolean;
 }
 
-/** One process on the database of the folder; what it acknowledged before its end counts. */
+/** Runs one process on the database of the folder; runs that it acknowledged before its end count. */
 async function live(folder: string, point: { killAt: number; moment: string; runs: number }): Promise<Life> {
   const files = { file: join(folder, 'sluice.db'), journal: join(folder, 'journal'), report: join(folder, 'report') };
   const child = spawn(process.execPath, [CHILD, JSON.stringify({ ...files, flow, inner, ...point })]);
@@ -115,17 +115,17 @@ async function check(folder: string, acknowledged: readonly string[], about: str
       expectConsistent(step, `${which}, ${step.stepKey}`);
     }
     for (const { stepKey, attempts } of steps.filter(({ stepType }) => stepType === 'Flaky')) {
-      // A call is an attempt's, and an attempt that has an answer was a call: only an interrupted one may be neither.
+      // Every answered attempt had a call; an interrupted attempt may have died before its call.
       const answered = attempts.filter(({ error }) => error?.code !== 'interrupted').length;
       const called = calls.filter((key) => key === `${id}:${stepKey}`).length;
       expect(called, `${which}, ${stepKey}`).toBeGreaterThanOrEqual(answered);
-      // A process that died within the first moment of a call left no attempt of it.
+      // A process that died in the first moment of a call left no attempt for it.
       expect(called, `${which}, ${stepKey}`).toBeLessThanOrEqual(attempts.length + KILLS_A_DATABASE);
     }
   }
 }
 
-/** Each of the two steps that run the other flow started one run of it, however often it was interrupted. */
+/** Each of the two steps that start the other flow started exactly one run of it, however often interrupted. */
 function expectSubRuns({ id, steps }: Ended, runs: readonly Ended[], about: string): void {
   const started = runs.filter(({ sourceRunId }) => sourceRunId === id);
   const outputOf = (key: string) => steps.find(({ stepKey }) => stepKey === key)?.output as { runId?: string } | null;
@@ -145,7 +145,7 @@ function expectSubRuns({ id, steps }: Ended, runs: readonly Ended[], about: stri
 const LOOP_KEYS = [0, 1, 2].flatMap((index) => [`each.${index}.call`, `each.${index}.note`]);
 const STEP_KEYS = [...Object.keys(flow.steps), ...LOOP_KEYS].sort();
 
-/** Every attempt has an end, one of them succeeded, and those before it say why they did not. */
+/** Every attempt has ended, exactly one succeeded, and the earlier ones have an error. */
 function expectConsistent({ status, attempts, attemptCount }: StepDetail, about: string): void {
   expect(attempts, about).toHaveLength(attemptCount);
   const last = status === 'Skipped' ? [] : ['Succeeded'];

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
 
-/** What a container of half a gigabyte leaves to the service. */
+/** The heap that remains for the service in a container of half a gigabyte. */
 const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=256', SLUICE_LOG_LEVEL: 'error' };
-/** Leaves a text of so many bytes of JSON. */
+/** Its output is a text of so many bytes of JSON. */
 const CONFIG = `
 import { defineConfig, defineHandler, z } from '@sluicehq/sluice';
 export default defineConfig({
@@ -55,7 +55,7 @@ async function post(url: string, body?: unknown): Promise<{ status: number; body
 it.each([
   [600, 900_000, 'Failed'],
   [10_000, 100_000, 'Failed'],
-  // The most that is kept, read by the step after it.
+  // The largest output that is kept; the next step reads it.
   [8_000, 1_000, 'Succeeded'],
 ])(
   'a loop of %i × %i bytes ends as %s under a small heap, whenever the process is killed',
@@ -94,7 +94,7 @@ it.each([
       expect(after).toBe(items);
       expect(loop).toMatchObject({ output: { truncated: true } });
     }
-    // Everything that shows a run, all at once, three times over.
+    // All views of a run at once, three times.
     const views = ['', '/steps?skip=100&includeTotal=true', '/outline', '/events', '/lineage', '/iterations?loop=each'];
     for (let round = 0; round < 3; round += 1) await Promise.all(views.map((view) => getJson(`${base}${view}`)));
     const value = await fetch(`${base}/steps/each.7.leave/output`);

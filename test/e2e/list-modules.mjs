@@ -1,5 +1,5 @@
-// Loaded with --import: writes what the process loaded into the file that MODULES_FILE names, when it exits. Files as their
-// URLs, modules of Node by their names, its internal ones too.
+// Loaded with --import: at exit, writes the modules that the process loaded into the file that MODULES_FILE names.
+// Files by URL, Node's modules by name, including internal ones.
 import { writeFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { isMainThread } from 'node:worker_threads';

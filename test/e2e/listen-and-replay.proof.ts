@@ -13,7 +13,7 @@ import { useService } from './used-service.ts';
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const TOKEN = 'a-token-of-the-dashboard';
 const env = { SLUICE_DASHBOARD_TOKEN: TOKEN };
-/** The settings of the service that runs: the command sends their credentials to no other. */
+/** With the running service's settings, because the command sends their credentials to no other service. */
 const own = () => ({ ...env, SLUICE_PORT: new URL(service.url).port });
 
 const { workspace, service } = useService(async ({ writeManifest }) => {
@@ -29,7 +29,7 @@ const { workspace, service } = useService(async ({ writeManifest }) => {
 
 const send = (...args: string[]) => runCli(workspace, ['send', '--to', service.url, ...args]);
 
-/** Begins to listen; resolves once the command does. */
+/** Starts to listen; resolves when the command listens. */
 async function listen(...args: string[]) {
   const child = spawn(process.execPath, [CLI, 'listen', '--to', service.url, ...args], {
     cwd: workspace.folder,
@@ -83,7 +83,7 @@ describe('sluice listen', () => {
 });
 
 describe('sluice replay', () => {
-  /** Another service that takes what it is sent; yields what it got. */
+  /** Another service that accepts and records requests. */
   async function receiver() {
     const got: { headers: Record<string, unknown>; body: Buffer; url: string | undefined }[] = [];
     const server = createServer(async (request, response) => {

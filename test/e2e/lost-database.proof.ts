@@ -15,7 +15,7 @@ import {
 const BODY = '{"ref":"refs/heads/main"}';
 const SIGNATURE = `sha256=${createHmac('sha256', GITHUB_SECRET).update(BODY).digest('hex')}`;
 
-/** Processes are started here, on machines that have other things to do. */
+/** The tests start processes, on machines that are busy with other work. */
 const TIME_LIMIT_MS = 60_000;
 
 async function start(): Promise<{ workspace: Workspace; service: Service }> {
@@ -69,7 +69,7 @@ it('acknowledges no delivery once a read has found its file malformed, and does 
 }, async () => {
   const { workspace, service } = await start();
   expect(await deliver(service)).toMatchObject({ statusCode: 200 });
-  // What a stop leaves is all in the file.
+  // After a stop, everything is in the file.
   await service.stop('SIGTERM');
   const again = await startService(workspace, { SLUICE_ENFORCEMENT_MODE: 'Enforce' });
   onTestFinished(async () => void (await again.stop('SIGKILL')));
@@ -86,7 +86,7 @@ it('acknowledges no delivery once a read has found its file malformed, and does 
     (lines) => lines.length > 0,
   );
   expect(fatal).toHaveLength(1);
-  // Whichever looks first: a read, or the check of the file's header.
+  // A read or the check of the file's header finds it, whichever comes first.
   expect(fatal[0]).toMatch(/sluice\.db (is damaged|was overwritten)/);
   await again.stop('SIGKILL');
   await expect(startService(workspace)).rejects.toThrow(

@@ -15,7 +15,7 @@ import {
   type Workspace,
 } from './service.ts';
 
-/** Planted in what senders send, and in what only the service may know. */
+/** Planted in deliveries, and in secrets of the service. */
 const BODY = 'canary-in-a-body';
 const HEADER = 'canary-in-a-header';
 const SECRETS = {
@@ -37,7 +37,7 @@ const inputs = {
   webhookEventId: 'body.id',
 };
 
-/** Puts what a sender wrote wherever a flow can put it: search keys, orders, logs, errors, requests, signals and loops. */
+/** Puts senders' data wherever a flow can: search keys, orders, logs, errors, requests, signals and loops. */
 const FLOW = {
   ...githubManifest({
     inputs,
@@ -107,11 +107,11 @@ const ANSWERING_HEADERS = [
 
 let workspace: Workspace;
 let service: Service;
-/** Agents with the token of the name; the trusted one may read bodies. */
+/** One agent per token; the trusted one may read bodies. */
 let reader: Client;
 let operator: Client;
 let trusted: Client;
-/** Ids of something of each kind. */
+/** Example ids of each kind. */
 const ids = { runs: [] as string[], deliveries: [] as string[] };
 
 beforeAll(async () => {
@@ -130,11 +130,11 @@ beforeAll(async () => {
   });
   await deliver({ id: 'one' });
   await deliver({ id: 'two' }, SECRETS.previousKey);
-  // Neither its event nor its order can be read.
+  // Neither its event id nor its order key can be read.
   await deliver({ id: { of: BODY }, name: { of: BODY } });
   await deliver({ id: 'three' }, 'a wrong key');
   await api('POST', `/flows/${WAITING_ID}/trigger`, { name: BODY });
-  // An hour ago by the clock of the machine, which the service has.
+  // An hour ago by the machine's clock, which the service uses.
   await api('PUT', '/webhooks/consumers/laptop', { since: new Date(Date.now() - 3_600_000).toISOString() });
   await eventually(
     async () => (await api('GET', '/runs?status=Failed')) as unknown[],
@@ -197,20 +197,20 @@ async function call(agent: Client, name: string, given: Record<string, unknown> 
   return { text, isError };
 }
 
-/** A text, and what is hidden in it as base64. */
+/** A text, followed by its decoded base64 parts. */
 function revealed(text: string): string {
   const hidden = text.match(/[A-Za-z0-9+/]{24,}=*/g) ?? [];
   return [text, ...hidden.map((part) => Buffer.from(part, 'base64').toString())].join('\n');
 }
 
-/** What stands between the two lines that mark data. */
+/** The JSON between the two lines that mark data. */
 function dataOf(text: string): unknown {
   const [, mark = ''] = /lines (sluice-data-[0-9a-f]{12})\./.exec(text) ?? [];
   const [, json = ''] = text.split(`\n${mark}\n`);
   return JSON.parse(json.split(`\n${mark}`)[0] ?? '');
 }
 
-/** Values for a parameter, by its name. */
+/** Values by parameter name. */
 const VALUES: Readonly<Record<string, () => readonly unknown[]>> = {
   id: () => [FLOW_ID, ...ids.runs],
   deliveryId: () => ids.deliveries,
@@ -226,7 +226,7 @@ const VALUES: Readonly<Record<string, () => readonly unknown[]>> = {
   reason: () => ['why'],
 };
 
-/** Each combination of values of the required parameters. */
+/** Every combination of values for the required parameters. */
 function argumentsOf(schema: { required?: string[] }): Record<string, unknown>[] {
   return (schema.required ?? []).reduce<Record<string, unknown>[]>(
     (all, name) => all.flatMap((given) => (VALUES[name]?.() ?? []).map((value) => ({ ...given, [name]: value }))),
@@ -234,7 +234,7 @@ function argumentsOf(schema: { required?: string[] }): Record<string, unknown>[]
   );
 }
 
-/** The answers to everything that an agent can ask with required arguments alone. */
+/** The answers to every question that needs only required arguments. */
 async function askEverything(agent: Client): Promise<{ name: string; text: string; isError: boolean }[]> {
   const answers = [];
   for (const { name, inputSchema } of (await agent.listTools()).tools) {
@@ -268,7 +268,7 @@ describe('sluice mcp', () => {
 
   it('answers what senders wrote, and still no secret, to an operator who says --bodies', async () => {
     const answers = await askEverything(trusted);
-    // Were one of these missing, the test before would prove less.
+    // If one of these did not answer with data, the test before would prove less.
     const answering = (what: string) =>
       new Set(answers.filter(({ text }) => revealed(text).includes(what)).map(({ name }) => name));
     expect([...answering(BODY)]).toEqual(expect.arrayContaining(ANSWERING_BODIES));

@@ -4,7 +4,7 @@ import { eventually, GITHUB_SECRET, getJson, githubManifest } from './service.ts
 import { useService } from './used-service.ts';
 
 const cel = (expression: string) => `\${${expression}}`;
-/** A run goes on by a signal, and fails by a signal of 0. */
+/** A signal continues the run; a signal of 0 fails it. */
 const steps = {
   go: { type: 'WaitForSignal', inputs: { signalName: 'go' } },
   check: { type: 'Transform', inputs: { value: cel('1 / int(steps.go.output)') }, runAfter: { go: ['Succeeded'] } },
@@ -16,7 +16,7 @@ const { at, post } = useService(async ({ writeManifest }) => {
   return { SLUICE_ENFORCEMENT_MODE: 'Audit' };
 });
 
-/** Yields the id of the run. */
+/** Returns the run's id. */
 async function deliver(order: unknown, { isSigned = true } = {}): Promise<string> {
   const body = { order, nonce: randomUUID() };
   const signature = createHmac('sha256', isSigned ? GITHUB_SECRET : 'a guess').update(JSON.stringify(body));
@@ -42,7 +42,7 @@ const waitsFor = (runId: string, kind: string) =>
 const isBehind = async (runId: string, ahead: string) =>
   expect((await shown(runId)).waitingFor).toMatchObject([{ for: 'order', stepKey: null, runId: ahead }]);
 
-/** Lets a run that has its turn end. */
+/** Ends a run that has its turn. */
 async function end(runId: string, result = 1): Promise<string> {
   await waitsFor(runId, 'signal');
   await post(`runs/${runId}/signals/go`, result);
@@ -60,7 +60,7 @@ it('a stranger under Audit neither delays nor stops what is verified', async () 
   const own = await deliver(1);
   await waitsFor(own, 'signal');
   await isBehind(strangers[1], strangers[0]);
-  // By hand it is what the stranger sent.
+  // A rerun by hand is still the stranger's delivery.
   expect(await end(strangers[0], 0)).toBe('Failed');
   const { body } = await post(`runs/${strangers[0]}/rerun`);
   await isBehind(String(body.runId), strangers[1]);

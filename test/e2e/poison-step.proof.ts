@@ -16,8 +16,8 @@ import {
 } from './service.ts';
 
 /**
- * Steps that end their process, or take their time; each notes what it did in a file. One that does not end its
- * process at once waits until that was ready, so that a process that never becomes ready fails the test.
+ * Steps that end their process or take long; each writes to a journal. A step that does not end its process at once
+ * waits until the process was ready, so that a process that never becomes ready fails the test.
  */
 const CONFIG = `
 import { appendFileSync, existsSync } from 'node:fs';
@@ -92,12 +92,12 @@ async function openWorkspace(): Promise<Workspace> {
   return workspace;
 }
 
-/** The service as a supervisor keeps it: started again on the same port whenever it ends. */
+/** The service under a supervisor, which starts it again on the same port whenever it ends. */
 interface Kept {
   readonly url: string;
-  /** Processes that ended. */
+  /** How often the process died. */
   deaths: number;
-  /** Ends the process in good order, and with it the supervision. */
+  /** Stops the process normally, and ends the supervision. */
   stop(): Promise<Awaited<ReturnType<Service['stop']>>>;
 }
 
@@ -149,7 +149,7 @@ async function keepRunning(workspace: Workspace): Promise<Kept> {
   return kept;
 }
 
-/** Asks until there is an answer: while the process is gone there is none. */
+/** Repeats the request until it is answered: during a restart there is no answer. */
 async function insist<T>(ask: () => Promise<T>): Promise<T> {
   const { answer } = await eventually(
     () =>
@@ -172,7 +172,7 @@ async function trigger(url: string, flowId: string, body: object = {}): Promise<
   return ((await response.json()) as { runId: string }).runId;
 }
 
-/** As `trigger`, for the first run of a flow: where its step ends the process before the answer, the list names it. */
+/** Like `trigger`, for a flow's first run. If the process dies before the answer, reads the id from the list. */
 async function triggerPoison(url: string, flowId: string, body: object): Promise<string> {
   try {
     return await trigger(url, flowId, body);
@@ -182,13 +182,13 @@ async function triggerPoison(url: string, flowId: string, body: object): Promise
   }
 }
 
-/** Posts deliveries until it is told to stop; yields the runs of those that were answered, all with 200. */
+/** Sends deliveries until stopped; collects the runs of the answered ones, all with 200. */
 function sendDeliveries(url: string): { answered: string[]; stop(): Promise<void> } {
   const answered: string[] = [];
   let isStopping = false;
   const send = async () => {
     while (!isStopping) {
-      // No answer says nothing: the process was gone.
+      // No answer is fine: the process was gone.
       const response = await sendPush({ url }, JSON.stringify({ sent: answered.length })).catch(() => {});
       if (response !== undefined) {
         expect(response.status).toBe(200);
@@ -223,7 +223,7 @@ async function expectPoisoned(url: string, runId: string): Promise<void> {
   });
 }
 
-/** Succeeded, and nothing but the deaths of the process came between. */
+/** It succeeded; only deaths of the process interrupted it. */
 async function expectInnocent(url: string, runId: string): Promise<void> {
   const run = await ended(url, runId);
   expect(run.status, JSON.stringify(run)).toBe('Succeeded');
@@ -253,8 +253,8 @@ it.each([
   const journal = (await readFile(join(workspace.folder, 'journal'), 'utf8')).split('\n');
   for (const innocent of [...before, after]) expect(journal).toContain(`ended ${innocent}`);
   const [step] = (await readRun(url, runId)).steps;
-  // Two deaths beside others, which blame nobody, and three alone. More are not counted: of a process that ended within
-  // the moment before the attempt is written.
+  // Two deaths with others running, which blame no step, and three with this step alone. Deaths in the moment before
+  // the attempt is written are not counted.
   expect(step?.attempts.filter(({ error }) => error?.code === 'interrupted')).toHaveLength(5);
   expect(kept.deaths).toBeGreaterThanOrEqual(5);
   expect(journal.filter((line) => line === `dying ${runId}`)).toHaveLength(kept.deaths);

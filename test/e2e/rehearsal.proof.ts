@@ -126,7 +126,7 @@ async function deliver(body: object, key = KEY): Promise<number> {
   return (await fetch(at('webhook/orders'), { method: 'POST', headers, body: text })).status;
 }
 
-/** Rehearses manifests; nothing may leave. */
+/** Rehearses manifests and checks that no request leaves. */
 async function rehearse(manifests: readonly object[], rest: object = {}): Promise<FlowRehearsal[]> {
   const before = requests;
   const headers = { 'content-type': 'application/json' };

@@ -3,23 +3,23 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { temporaryFolder } from '../temporary.ts';
 
-/** The folder of this checkout, whose `dist/` is the build under test. */
+/** The folder of this checkout; tests use its `dist/`. */
 export const PRESENT = resolve(import.meta.dirname, '../..');
 
-/** The release to upgrade from: a folder with its `dist/` and its packages; else this build stands for it. */
+/** The folder of the release to upgrade from, with `dist/` and packages; without it, tests use this build. */
 const FROM = process.env.TEST_UPGRADE_FROM;
 
 type Change = 'expand' | 'contract';
 
-/** Two releases, one after the other; the later one adds a table and a column that the earlier one works beside. */
+/** Two successive releases. The later one adds a table and a column; the earlier one keeps working with them. */
 export function twoReleases(): { earlier: string; later: string } {
   if (FROM === undefined || FROM === '') return { earlier: PRESENT, later: nextRelease('expand') };
   return { earlier: resolve(FROM), later: PRESENT };
 }
 
 /**
- * This checkout as a later version with one more migration, built; after a migration of the kind `contract` this build no
- * longer works. It is gone when the test file has run.
+ * Builds this checkout as a later version with one more migration. After a `contract` migration, this build no longer
+ * works. The folder is removed after the test file.
  */
 export function nextRelease(change: Change): string {
   const folder = temporaryFolder('next');

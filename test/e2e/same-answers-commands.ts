@@ -7,7 +7,7 @@ import { idLike, recent, TEXTS } from './same-answers-questions.ts';
 const anyFlow = (chance: Chance) =>
   idLike(chance, chance.pick([...Object.values(FLOWS), FLOWS.clay, FLOWS.hooks, UNKNOWN_ID]));
 
-/** What leads runs of a flow on its different ways. */
+/** Bodies that lead runs of a flow down its different paths. */
 const BODIES: Readonly<Record<string, readonly unknown[]>> = {
   [FLOWS.waits]: [{ order: 'Order 7', customer: { name: 'Ö' } }, {}, null],
   [FLOWS.loops]: [
@@ -62,7 +62,7 @@ const start: Command = async (pair, chance, known) => {
   await pair.tell(ask);
 };
 
-/** A run that nobody helps on: its step gives up, or the run ends by its time limit. */
+/** Starts a run that no command continues: its step gives up, or the run reaches its time limit. */
 const wait: Command = (pair, chance) =>
   pair.tell(postJson(`flows/${FLOWS.brief}/trigger`, chance.pick(['short', 'long'])));
 
@@ -121,7 +121,7 @@ const signal: Command = async (pair, chance, known) => {
 
 const STARTS_NOTHING: readonly string[] = [FLOWS.hooks, FLOWS.waits, FLOWS.child, FLOWS.clocks, FLOWS.calls];
 
-/** Plans, and carries the plan out as a rule. */
+/** Plans, and in most cases carries the plan out. */
 const bulk: Command = async (pair, chance, known) => {
   const path = `runs/${chance.pick(['cancel', 'retry', 'rerun'])}`;
   const filter = {
@@ -138,7 +138,7 @@ const bulk: Command = async (pair, chance, known) => {
   const plan = await pair.tell(postJson(path, filter));
   const token = pair.keep('text', (answer) => (answer as { token?: unknown } | undefined)?.token);
   const { ready } = (plan.json ?? {}) as { ready?: number };
-  // What several runs start, or several steps of a run that are retried at once, ends in another order every time.
+  // Runs that several runs start, or several steps retried at once, end in a different order each time.
   const isAlone = ready === 1 && path !== 'runs/retry';
   const isOrdered = isAlone || (filter.flowId !== undefined && STARTS_NOTHING.includes(filter.flowId));
   if (token === undefined || !isOrdered || chance.once(4)) return;
@@ -163,7 +163,7 @@ interface FlowState {
   readonly drainingSince: string | null;
 }
 
-/** What is switched off is on again soon, or nothing would happen. */
+/** Switches on more often than off, so that flows keep working. */
 const switchFlow: Command = async (pair, chance) => {
   const flow = `/flows/api/flows/${anyFlow(chance)}`;
   const headers = why(chance);
@@ -244,7 +244,7 @@ const forget: Command = (pair, chance) =>
 const closeCircuit: Command = (pair, chance) =>
   pair.tell(post(`hosts/${chance.pick(['http%3A%2F%2F127.0.0.1%3A1', 'none', '%00'])}/close-circuit`));
 
-/** Cancels all that waits, callers before what they call, so that what has to be looked at stays little. */
+/** Cancels all waiting runs, callers before the called, so that later comparisons stay small. */
 export async function cancelAll(pair: Pair): Promise<void> {
   for (const flowId of [FLOWS.parent, ...Object.values(FLOWS)]) {
     await pair.tell(postJson('runs/cancel', { flowId, limit: 1000 }));
@@ -253,7 +253,7 @@ export async function cancelAll(pair: Pair): Promise<void> {
   }
 }
 
-/** Each command, and how often it is given among the others. */
+/** Each command with its share of all commands. */
 export const COMMANDS: readonly (readonly [share: number, command: Command])[] = [
   [12, deliver],
   [8, start],

@@ -4,19 +4,19 @@ import { FLOWS, SECRETS, UNKNOWN_ID } from './same-answers-flows.ts';
 import { JSON_TYPE, type Pair, post, postJson } from './same-answers-pair.ts';
 import { idLike, type Known, recent, TEXTS } from './same-answers-questions.ts';
 
-/** The largest body that both services take. */
+/** The largest body that both services accept. */
 export const MAX_BODY_BYTES = 20_000;
 
-/** Something that both services are told, and what follows from it at once. */
+/** A command to both services, with its immediate effects. */
 export type Command = (pair: Pair, chance: Chance, known: Known) => Promise<unknown>;
 
-/** Why somebody does something; kept in the activity. */
+/** A random reason for an action, kept in the activity. */
 export const why = (chance: Chance): Record<string, string> =>
   chance.once(6)
     ? { 'x-sluice-reason': chance.pick(['ordered twice', '\u00e9', ' ', 'x'.repeat(600), '%F0%9F%98%80']) }
     : {};
 
-/** Bodies that parsers, stores and expressions may take differently. */
+/** Bodies that parsers, stores and expressions may treat differently. */
 export function bodyOf(chance: Chance, known: Known): { body: string | Buffer; type?: string } {
   const order = chance.once(3) ? recent(chance, known.used) : chance.pick(TEXTS);
   if (chance.below(10) > 2)
@@ -47,7 +47,7 @@ export function bodyOf(chance: Chance, known: Known): { body: string | Buffer; t
   ]);
 }
 
-/** An old value now and then, else a new one. */
+/** Usually a new value, sometimes an old one. */
 export function nameOf(chance: Chance, known: Known, prefix: string): string {
   if (chance.once(4)) return recent(chance, known.used, 'first');
   if (chance.once(12))
@@ -70,7 +70,7 @@ export const deliver: Command = async (pair, chance, known) => {
       : [chance.once(6) ? SECRETS.SECRET_OLD : SECRETS.SECRET_GITHUB, 'x-hub-signature-256'];
   const hmac = createHmac('sha256', chance.once(8) ? 'forged' : key).update(body);
   const signature = slug === 'audit' ? hmac.digest('base64') : `sha256=${hmac.digest('hex')}`;
-  // The services are processes with the clock of the machine.
+  // The services are processes with the machine's clock.
   const now = Math.floor(Date.now() / 1000);
   const headers: Record<string, string> = {
     ...(type !== undefined && { 'content-type': type }),
@@ -106,7 +106,7 @@ export const deliver: Command = async (pair, chance, known) => {
   const ask = { ...post(`webhook/${slug}${query}`, body, headers), ...(chance.once(60) ? { method: 'PUT' } : {}) };
   const answer = await pair.tell(ask);
   if (chance.once(15)) {
-    // Else a run that the first one's failure starts may come before or after the second.
+    // Otherwise a run that the first run's failure starts may come before or after the second.
     await settle(pair);
     await pair.tell(ask);
   }
@@ -126,7 +126,7 @@ export const redeliver: Command = async (pair, chance, known) => {
     );
   return pair.tell(
     postJson('webhooks/redeliver', {
-      // A flow whose runs start no others.
+      // Flows whose runs start no other runs.
       flowId: chance.pick([FLOWS.hooks, FLOWS.clay, FLOWS.limited, UNKNOWN_ID]),
       ...(chance.once(2) && {
         reason: chance.pick(['signature_mismatch', 'flow_disabled', 'signature_missing', 'none']),
@@ -138,7 +138,7 @@ export const redeliver: Command = async (pair, chance, known) => {
   );
 };
 
-/** The key that a publisher handed over last; both services learn the first one that they are given. */
+/** The key that a publisher handed over last; both services learn the first key they receive. */
 const HANDED = ['the_first_key_of_a_publisher', 'the_second_key_of_a_publisher', 'the_third_key_of_a_publisher'];
 
 export const handOver: Command = async (pair, chance) => {
@@ -149,7 +149,7 @@ export const handOver: Command = async (pair, chance) => {
   await pair.tell(post('webhook/asana', body, { ...JSON_TYPE, 'x-hook-signature': signature }));
 };
 
-/** Waits until nothing goes on by itself: every run in flight waits for something, and not for its end. */
+/** Waits until every run in flight waits for something other than the end of another run. */
 export async function settle(pair: Pair): Promise<void> {
   await pair.until({ method: 'GET', path: '/flows/api/runs/active' }, (json) =>
     (json as RunState[]).every(

@@ -16,14 +16,14 @@ export const FLOWS = {
   clocks: idOf(8),
   limited: idOf(9),
   calls: idOf(10),
-  /** Deployed in ever new forms. */
+  /** Deployed again and again in different forms. */
   clay: idOf(11),
   stone: idOf(12),
-  /** Its runs have a second. */
+  /** Its runs time out after a second. */
   brief: idOf(13),
 } as const;
 export const UNKNOWN_ID = idOf(99);
-/** What manifests refer to. */
+/** The secrets that manifests refer to. */
 export const SECRETS = {
   SECRET_GITHUB: "It's a Secret to Everybody",
   SECRET_OLD: 'an old key of GitHub',
@@ -239,7 +239,7 @@ const STANDING: readonly object[] = [
   },
 ];
 
-/** Calls what answers by its path, asks again, and tries again in an hour. */
+/** Calls a receiver that answers by path; one step polls, another retries after an hour. */
 const callsTo = (receiver: string): object => ({
   id: FLOWS.calls,
   name: 'calls',
@@ -276,7 +276,7 @@ const callsTo = (receiver: string): object => ({
   },
 });
 
-/** The flows that both services start with, the called before their callers. */
+/** The flows that both services start with; called flows before their callers. */
 export function manifests(receiver: string): readonly object[] {
   return [
     ...STANDING,
@@ -298,8 +298,8 @@ const STEPS: readonly object[] = [
 ];
 
 /**
- * A small flow of any form; most differ from each other in ways that a deploy judges. One holds deliveries, the other has a
- * flow for failures: what several runs that fail at once start has no order.
+ * A small flow of random form; most pairs differ in ways that a deploy judges. Only one holds deliveries and only the
+ * other has a flow for failures, because runs that several simultaneous failures start have no order.
  */
 export function clayOf(chance: Chance, id: string): Record<string, unknown> {
   const { below, pick, once } = chance;
@@ -344,7 +344,7 @@ export function clayOf(chance: Chance, id: string): Record<string, unknown> {
   };
 }
 
-/** What flows call: answers by the path. */
+/** The receiver of the flows' requests; it answers by path. */
 export async function startReceiver(): Promise<{ readonly url: string; close(): Promise<void> }> {
   const server = createServer((request, response) => {
     request.resume().on('end', () => {

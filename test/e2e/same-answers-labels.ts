@@ -1,21 +1,21 @@
 import type { Service } from './service.ts';
 
-/** Ids that a story writes itself begin so; both services know them by the same name. */
+/** Prefix of ids that a story chooses itself; both services know them by the same name. */
 export const OWN_IDS = '0b7e2f44-6c1d-4f0e-9a51-';
 
-/** One of the two services, and what stands for what it made for itself. */
+/** One of the two services, with labels for the ids, times and texts that it made. */
 export interface Side {
   service: Service;
-  /** The own id, time or text of each label. */
+  /** This service's id, time or text, by label. */
   readonly values: Map<string, string>;
-  /** The label of each own id. */
+  /** The label, by this service's id. */
   readonly labels: Map<string, string>;
 }
 
 export const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 export const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
 
-/** What differs between any two services, however alike they are. */
+/** Values that differ between any two services. */
 const MASKS: readonly (readonly [what: RegExp, shown: string])[] = [
   [TIME, '~time~'],
   [
@@ -23,24 +23,24 @@ const MASKS: readonly (readonly [what: RegExp, shown: string])[] = [
     '$1$2"measured"',
   ],
   [/\d+(\.\d+)? s (behind|ahead)/g, 'measured $2'],
-  // Permits of a rate limit grow with the time, in these flows by less than one.
+  // Permits of a rate limit grow with time, in these flows by less than one.
   [/(permitsLeft\\?":\s?\d+)\.\d+/g, '$1'],
-  // Parts of evidence have ids in them; the parts themselves follow.
+  // Parts of evidence contain ids; the parts themselves are compared below.
   [/\\"bytes\\":\d+,\\"sha256\\":\\"[0-9a-f]{64}/g, 'digest'],
   [/"token":"[^"]*"/g, '"token":"made of ids"'],
-  // A flow that starts runs again lets go what it holds while it answers.
+  // A flow that starts runs again releases held deliveries while it answers.
   [/("isEnabled":true,[^{}[\]]*"drainingSince":null,"held":)\d+/g, '$1"let go"'],
   [/("draining":false,.*"held":)\d+/g, '$1"let go"'],
   // A learned key, which no manifest refers to, is noted within a minute.
   [/("reference":null,"since"):(null|"~time~")/g, '$1:"noted or not"'],
-  // What came to a trigger is looked at once a minute.
+  // A trigger's last delivery is read once a minute.
   [/"lastDeliveryAt":"~time~",/g, ''],
-  // Of the same request, sent several times at once, another may be the one that is refused.
+  // If the same request is sent several times at once, the services may refuse different copies.
   [/"reqId":"[^"]*"/g, '"reqId":"one of them"'],
   [/"stack":"(\\.|[^"\\])*"/g, '"stack":"of the store"'],
 ];
 
-/** A text with labels; ids that were not seen before get theirs in the draft. Without a draft they are all alike. */
+/** Replaces ids by labels. New ids get labels in `draft`; without a draft, all new ids get the same label. */
 export function labelled(text: string, side: Side, draft?: Map<string, string>): string {
   const named = text.replaceAll(side.service.url, 'http://service').replace(UUID, (found) => {
     const id = found.toLowerCase();
@@ -54,7 +54,7 @@ export function labelled(text: string, side: Side, draft?: Map<string, string>):
   return withoutTies(MASKS.reduce((masked, [what, shown]) => masked.replace(what, shown), named));
 }
 
-/** Lines of the metrics that say how often something happened, and not how long it took. */
+/** Metrics that count events, not durations. */
 const COUNTED = [
   /^webhook_(received|rejected)_total.*$/gm,
   /^webhook_(body_bytes|processing_ms)_count.*$/gm,
@@ -62,7 +62,7 @@ const COUNTED = [
   /^sluice_(deliveries_held|ready|steps_in_flight|run_duration_ms_count).*$/gm,
 ];
 
-/** Metrics come in the order in which something first happened, and so do events of a run within one millisecond. */
+/** Metrics come in order of first occurrence, and events of a run within one millisecond have no order. */
 function withoutTies(text: string): string {
   if (text.startsWith('# HELP ')) return lines(COUNTED.flatMap((name) => text.match(name) ?? []));
   if (!text.startsWith('[{"sequence":')) return text;
@@ -71,10 +71,10 @@ function withoutTies(text: string): string {
 
 const lines = (unsorted: readonly string[]) => unsorted.toSorted().join('\n');
 
-/** Each side has a database of its own. */
+/** Each side has its own database. */
 const MADE = /(made a new, empty database:) .+?(?= \(SLUICE_DATABASE_URL\))/;
 
-/** The lines of a service's log, sorted and without what differs from line to line. */
+/** The log lines of a service, sorted and without varying parts. */
 export function logOf(side: Side): string[] {
   const written = side.service.output().split('\n');
   const known = written.map((line) => {
@@ -86,7 +86,7 @@ export function logOf(side: Side): string[] {
 
 const LABEL = /~(id|ID|time|text)(\d+)(?::(\d+):(\d+))?(?:\+(\d+))?~/g;
 
-/** A request as one side knows its parts. */
+/** A request with this side's own values in place of labels. */
 export function filledIn(text: string, { values }: Side): string {
   return text.replace(LABEL, (found, kind: string, number: string, from?: string, to?: string, later?: string) => {
     const value = values.get(`~${kind.toLowerCase()}${number}~`);

@@ -4,9 +4,9 @@ import { filledIn, jsonOf, labelled, logOf, type Side, TIME, UUID } from './same
 import type { Service } from './service.ts';
 
 /**
- * One request for both services. What each made for itself stands in it by its label: `~id3~` is the third id that their
- * answers named, `~ID3~` the same in upper case, `~id3:0:13~` a part of it, `~time2~` a time and `~time2+1~` a millisecond
- * later, `~text1~` any other text.
+ * One request for both services. Labels stand for values that each service made: `~id3~` is the third id in their
+ * answers, `~ID3~` the same in upper case, `~id3:0:13~` a part of it, `~time2~` a time, `~time2+1~` a millisecond
+ * later, and `~text1~` any other text.
  */
 export interface Ask {
   readonly method: string;
@@ -15,15 +15,15 @@ export interface Ask {
   readonly body?: string | Buffer;
 }
 
-/** What both answered, with labels for what differs between any two services. */
+/** The answer of both, with labels for values that differ between any two services. */
 export interface Answer {
   readonly status: number;
   readonly text: string;
-  /** The parsed text; undefined where it is not JSON. */
+  /** The parsed text; undefined if it is not JSON. */
   readonly json: unknown;
 }
 
-/** What is sent with JSON. */
+/** Headers of a JSON body. */
 export const JSON_TYPE = { 'content-type': 'application/json' };
 
 export function post(path: string, body: string | Buffer = '', headers: Ask['headers'] = {}): Ask {
@@ -34,23 +34,23 @@ export function postJson(path: string, value: unknown, headers: Ask['headers'] =
   return post(path, JSON.stringify(value), { ...JSON_TYPE, ...headers });
 }
 
-/** A service on each store, which are told and asked the same; each member throws where their answers differ. */
+/** One service on each store. Both get the same requests; each member throws if their answers differ. */
 export interface Pair {
-  /** A command: both get it once. */
+  /** Sends a command to both once. */
   tell(ask: Ask): Promise<Answer>;
-  /** A command that both get several times at once: their answers are the same in some order. */
+  /** Sends a command to both several times at once: the answers must be the same in some order. */
   race(ask: Ask, times: number): Promise<void>;
-  /** A question: it is asked again for a while until the answers agree, since steps may still run. */
+  /** Asks both until the answers agree, because steps may still run. */
   ask(ask: Ask): Promise<Answer>;
-  /** Waits until both answers are as wanted. */
+  /** Waits until both answers fulfil the condition. */
   until(ask: Ask, isThere: (json: unknown) => boolean): Promise<void>;
-  /** Compares what they have logged since they started, in whatever order. */
+  /** Compares the log lines since the start, in any order. */
   compareLogs(): void;
-  /** A label for what the last answers had at a place. */
+  /** A label for the value at a place in the last answers. */
   keep(kind: 'time' | 'text', place: (json: unknown) => unknown): string | undefined;
-  /** Has others take their place, on the same stores. */
+  /** Replaces the services; the stores stay the same. */
   replace(services: readonly Service[]): void;
-  /** What was sent since it was last emptied. */
+  /** The requests since it was last emptied. */
   readonly story: string[];
 }
 
@@ -71,7 +71,7 @@ export function openPair(services: readonly Service[]): Pair {
     last = await Promise.all(sides.map((side) => exchange(side, ask, agent)));
     return last;
   };
-  /** Asks until the answers are as wanted, and throws what is wrong with them if they never are. */
+  /** Asks until the answers have no problem; throws the problem if it remains. */
   const askUntil = async (ask: Ask, problemOf: (answers: readonly RawAnswer[]) => string | undefined) => {
     await eventually(
       async () => problemOf(await askBoth(ask)),
@@ -135,7 +135,7 @@ export function openPair(services: readonly Service[]): Pair {
   };
 }
 
-/** Headers that a client may act on. */
+/** Headers that clients may act on. */
 const HEADERS = [
   'content-type',
   'retry-after',
@@ -146,7 +146,7 @@ const HEADERS = [
   'x-hook-secret',
 ];
 
-/** Gives ids in the answers the same labels; where the answers differ, it only says so. */
+/** Gives ids in the answers the same labels. If the answers differ, it learns nothing and returns the problem. */
 function learnSame(sides: readonly Side[], answers: readonly RawAnswer[]): string | undefined {
   const drafts = sides.map(() => new Map<string, string>());
   const shown = answers.map(({ status, headers, text }, n) => {
@@ -174,7 +174,7 @@ function differenceOf([lite = '', post = '']: readonly string[]): string | undef
   return `SQLite: …${lite.slice(from, at + MAX_SHOWN)}\n\nPostgreSQL: …${post.slice(from, at + MAX_SHOWN)}`;
 }
 
-/** Both do everything at about the same time; a time of the wrong zone, hour or day is further away. */
+/** Both act at about the same time; a time in the wrong zone, hour or day is further off. */
 const SAME_TIME_MS = 10 * 60_000;
 
 function differenceOfTimes(answers: readonly RawAnswer[]): string | undefined {
@@ -192,7 +192,7 @@ function exchange(side: Side, { method, path, headers = {}, body = '' }: Ask, ag
   const { hostname, port } = new URL(side.service.url);
   const sent = typeof body === 'string' ? Buffer.from(filledIn(body, side)) : body;
   const own = Object.entries(headers).map(([name, value]) => [name, filledIn(value, side)]);
-  // The same for both, for it is kept with deliveries.
+  // The same headers for both, because they are stored with deliveries.
   const all = { host: 'localhost', 'content-length': sent.byteLength, ...Object.fromEntries(own) };
   return new Promise((resolve, reject) => {
     const outgoing = send({ hostname, port, agent, method, path: filledIn(path, side), headers: all }, (response) => {

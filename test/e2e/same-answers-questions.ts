@@ -3,23 +3,23 @@ import { FLOWS, UNKNOWN_ID } from './same-answers-flows.ts';
 import type { Ask, Pair } from './same-answers-pair.ts';
 import { getJson } from './service.ts';
 
-/** What stories know of both services: labels of what they made, and times between two stories. */
+/** What stories know of both services: labels of ids that they made, and times between two stories. */
 export interface Known {
   readonly runs: string[];
   readonly deliveries: string[];
   readonly interventions: string[];
   /** Runs that have a loop. */
   readonly loops: string[];
-  /** Paths of steps that were seen. */
+  /** Paths of steps in earlier answers. */
   readonly steps: string[];
-  /** Of runs that nothing else started with; labels. */
+  /** Labels of the start times of runs that started alone. */
   readonly starts: string[];
   readonly arrivals: string[];
-  /** ISO 8601: nothing happened in the millisecond. */
+  /** ISO 8601; nothing happened in that millisecond. */
   readonly pauses: string[];
-  /** Minutes since the epoch, whose figures are not the same in both services; no pause is in them. */
+  /** Minutes since the epoch whose figures differ between the services; no pause lies in them. */
   readonly mixedMinutes: Set<number>;
-  /** Nonces, idempotency keys and search keys that were used. */
+  /** Nonces, idempotency keys and search keys in use. */
   readonly used: string[];
 }
 
@@ -85,20 +85,20 @@ const STEPS = [
   '../x',
 ] as const;
 
-/** One of the newest, as a rule. */
+/** Usually one of the newest. */
 export function recent(chance: Chance, values: readonly string[], other = UNKNOWN_ID): string {
   if (values.length === 0 || chance.once(25)) return other;
   return values[Math.max(0, values.length - 1 - chance.below(chance.once(5) ? values.length : 12))] ?? other;
 }
 
-/** An id as people give it: known or not, in upper case, cut. */
+/** An id as people type it: known or not, in upper case or cut. */
 export function idLike(chance: Chance, id: string): string {
   if (chance.once(20)) return id.startsWith('~id') ? id.replace('~id', '~ID') : id.toUpperCase();
   if (chance.once(40)) return chance.pick(['no-id', `{${id}}`, '%20', `${id}0`, '%00', '%F0%9F%98%80']);
   return id;
 }
 
-/** A parameter of an operation, as the OpenAPI document has it. */
+/** A parameter of an operation in the OpenAPI document. */
 interface Parameter {
   readonly name: string;
   readonly in: string;
@@ -110,11 +110,11 @@ interface Question {
   readonly parameters: readonly Parameter[];
 }
 
-/** Not asked: what is of one process or of the moment, and what no story changes. */
+/** Not asked: data of one process or of the moment, and data that no story changes. */
 const OWN =
   /^\/(health|metrics)|\/webhook\/|\/(stream|verify|replicas|books|paths|preview|failures|handlers|schemes|manifest-schema)$/;
 
-/** Every question that the API takes; those with the most ways to be asked come more often. */
+/** Every question of the API; those with the most parameters come more often. */
 export async function readQuestions({ url }: { readonly url: string }): Promise<readonly Question[]> {
   const document = await getJson<{ paths: Record<string, { get?: Partial<Question> }> }>(
     `${url}/flows/api/openapi.json`,
@@ -140,13 +140,13 @@ function timeOf(chance: Chance, times: readonly string[]): string {
   return time.startsWith('~') && chance.once(3) ? time.replace(/~$/, '+1~') : time;
 }
 
-/** Times at which something that the path lists happened; the others are counted by the hour. */
+/** Times of the things that the path lists; all else is counted by the hour. */
 function timesOf(path: string, { starts, arrivals, pauses }: Known): readonly string[] {
   if (/\/runs(\/active|\/\{id\}\/events)?$/.test(path)) return starts;
   return path.endsWith('/webhooks/recent') ? arrivals : pauses;
 }
 
-/** Values by the name of a parameter, where its schema does not say enough. */
+/** Values by parameter name, where the schema does not say enough. */
 const VALUES: Readonly<Record<string, (chance: Chance, known: Known, path: string) => string>> = {
   id(chance, known, path) {
     if (path.endsWith('/activity')) return recent(chance, known.interventions);
@@ -159,7 +159,7 @@ const VALUES: Readonly<Record<string, (chance: Chance, known: Known, path: strin
   key: (chance) => text(chance.pick(STEPS)),
   step: (chance) => chance.pick(STEPS),
   loop: () => 'each',
-  // By the minute the two services need not agree.
+  // Not `minute`: the services need not agree by the minute.
   bucket: (chance) => chance.pick(['hour', 'day', 'Hour', 'week']),
   actor: (chance) => chance.pick(['anyone', 'Anyone', 'é']),
   action: (chance) => chance.pick(['cancelRun', 'deployFlow', 'rerunRuns', 'cancelrun', 'none']),
@@ -194,7 +194,7 @@ function valueFor({ name, schema }: Parameter, path: string, about: { chance: Ch
   return text(chance.pick(TEXTS));
 }
 
-/** Any question of the API, with some of its parameters, now and then odd ones. */
+/** A random question with some of its parameters, sometimes odd ones. */
 function questionOf(questions: readonly Question[], chance: Chance, known: Known): Ask {
   const { path, parameters } = chance.pick(questions);
   const about = { chance, known };
@@ -222,7 +222,7 @@ function questionOf(questions: readonly Question[], chance: Chance, known: Known
   return { method: 'GET', path: query === '' ? asked : `${asked}?${query}` };
 }
 
-/** Asks both, and learns of the steps in the answer. */
+/** Asks both, and remembers the steps in the answer. */
 export async function askAnything(
   pair: Pair,
   { questions, chance, known }: { questions: readonly Question[]; chance: Chance; known: Known },

@@ -15,7 +15,7 @@ it('answers every request the same on SQLite and on PostgreSQL, through random s
   const services = await start();
   const pair = openPair(services);
   const questions = await readQuestions(services[0]);
-  // One after the other: what is deployed within a millisecond has no order.
+  // One after the other: deploys within one millisecond have no order.
   for (const manifest of others) {
     await nextMillisecond();
     const path = `/flows/api/flows/${(manifest as { id: string }).id}`;
@@ -51,7 +51,7 @@ it('answers every request the same on SQLite and on PostgreSQL, through random s
   }
 });
 
-/** Yields what starts both services on their stores. */
+/** Returns functions that start both services on their stores. */
 async function prepare(): Promise<{
   start(): Promise<[Service, Service]>;
   restart(pair: Pair, signal: NodeJS.Signals): Promise<void>;
@@ -97,12 +97,12 @@ async function prepare(): Promise<{
   return { start, restart, others };
 }
 
-/** One command, what follows from it, and some questions. */
+/** One command, its effects, and some questions. */
 async function tell(pair: Pair, about: Parameters<typeof askAnything>[1]): Promise<void> {
   const { chance, known } = about;
   await passHour();
   const begunAt = await nextMillisecond();
-  // Nothing that this story does is in the millisecond of the pause: of one service it might be, and not of the other.
+  // Wait again: at the pause's own millisecond, one service might already act and the other not yet.
   await nextMillisecond();
   known.pauses.push(new Date(begunAt).toISOString());
   await commandOf(chance)(pair, chance, known);
@@ -114,7 +114,7 @@ async function tell(pair: Pair, about: Parameters<typeof askAnything>[1]): Promi
   for (let question = chance.below(6); question > 0; question -= 1) await askAnything(pair, about);
 }
 
-/** Learns what the command made, and when, if it is alone: of several in a millisecond no two services agree. */
+/** Learns the ids that the command made; of a single one also its time (several may share a millisecond). */
 async function learn(
   pair: Pair,
   list: string,
@@ -139,20 +139,20 @@ function commandOf(chance: Chance) {
   throw new Error('the shares have a gap');
 }
 
-/** Compares what the services count and log. */
+/** Compares metrics and logs. */
 async function look(pair: Pair): Promise<void> {
   await pair.ask({ method: 'GET', path: '/metrics' });
   pair.compareLogs();
 }
 
-// The services are processes with the machine's clock, and so is PostgreSQL: they cannot be given a time.
+// The services and PostgreSQL are processes with the machine's clock: tests cannot set their time.
 const minuteOf = (at: number) => Math.floor(at / 60_000);
 const HOUR_MS = 3_600_000;
 const LONGEST_STORY_MS = 60_000;
 
 /**
- * Figures are counted by the minute. What was done by a story that began in one minute and ended in a later one may be in
- * another minute for each service: no question names a time in these.
+ * Figures are counted by the minute. If a story spans two minutes, the services may count its actions in different
+ * ones, so no question names a time in these minutes.
  */
 function forgetMixedMinutes({ pauses, mixedMinutes }: Known, first: number, last: number): void {
   for (let minute = first; first < last && minute <= last; minute += 1) mixedMinutes.add(minute);
@@ -160,12 +160,12 @@ function forgetMixedMinutes({ pauses, mixedMinutes }: Known, first: number, last
   pauses.splice(0, pauses.length, ...kept);
 }
 
-/** Charts count by the hour: no story begins so late that it may end in the next. */
+/** Charts count by the hour: no story begins so late that it might end in the next hour. */
 async function passHour(): Promise<void> {
   while (Date.now() % HOUR_MS > HOUR_MS - LONGEST_STORY_MS) await new Promise((later) => setTimeout(later, 100));
 }
 
-/** What the last story did is over, whatever clock it was measured by. */
+/** After it, the last story is over by every clock. */
 async function nextMillisecond(): Promise<number> {
   const now = Date.now();
   while (Date.now() === now) await new Promise((later) => setImmediate(later));

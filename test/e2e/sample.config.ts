@@ -2,7 +2,7 @@ import { createPublicKey, verify } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { defineConfig, defineHandler, type GatePlugin, type SignatureVerifier, z } from '@sluicehq/sluice';
 
-/** A config module as an operator writes one; the tests copy it into a folder outside the checkout. */
+/** A config module as operators write it; the tests copy it into a folder outside the checkout. */
 const ed25519: SignatureVerifier = {
   name: 'Acme Ed25519',
   async verify({ delivery, keys, signal }) {
@@ -19,7 +19,7 @@ const ed25519: SignatureVerifier = {
   },
 };
 
-/** Needs no key of the manifest: what it knows is its own. */
+/** Needs no key in the manifest: it has its own. */
 const tokenInQuery: SignatureVerifier = {
   name: 'InQuery',
   verify({ delivery }) {

@@ -6,7 +6,7 @@ import { createWorkspace, type Service, startService, type Workspace } from './s
 
 const SETTINGS = { SLUICE_ENFORCEMENT_MODE: 'Enforce', SLUICE_ALLOW_LEGACY_SHA1: 'true' };
 
-/** Triggers whose own fields and the scheme's headers have to go together in what is sent. */
+/** Triggers whose deliveries need both their own fields and the scheme's headers. */
 const PARTICULAR = {
   'twilio-with-query': {
     webhookSignatureScheme: 'Twilio',
@@ -26,7 +26,7 @@ const PARTICULAR = {
   },
 };
 
-/** The service for the tests of a file, and the command that sends to it. */
+/** A service for the tests of a file, and the `send` command. */
 export function useSchemeService() {
   let started: Awaited<ReturnType<typeof startSchemeService>>;
   beforeAll(async () => {
@@ -40,7 +40,7 @@ export function useSchemeService() {
   };
 }
 
-/** With a trigger for every built-in scheme, its slug the scheme's name in lower case. */
+/** One trigger per built-in scheme, with the scheme's name in lower case as slug. */
 async function startSchemeService(): Promise<{ workspace: Workspace; service: Service }> {
   const workspace = await createWorkspace();
   const triggers = BUILT_IN_SCHEMES.map(({ name, headers }) => [
@@ -70,7 +70,7 @@ async function startSchemeService(): Promise<{ workspace: Workspace; service: Se
   return { workspace, service: await startService(workspace, SETTINGS) };
 }
 
-/** What `send` has to be told to sign for a scheme whose key only verifies. */
+/** The key option of `send` for schemes whose configured key can only verify. */
 export function keyOption(name: string): string[] {
   return SIGNING_KEYS[name] === KEYS[name] ? [] : ['--key', SIGNING_KEYS[name] ?? ''];
 }

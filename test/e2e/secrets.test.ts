@@ -16,9 +16,9 @@ import {
   type Workspace,
 } from './service.ts';
 
-// With characters that every encoding writes in another way.
+// Contains characters that each encoding writes differently.
 const canary = (name: string) => `canary/${name}+&"${randomUUID()}`;
-/** Where no quote may stand. */
+/** For places where quotes are not allowed. */
 const plainCanary = (name: string) => `canary-${name}-${randomUUID()}`;
 const SECRETS = {
   literalKey: canary('literal-key'),
@@ -43,7 +43,7 @@ const SECRETS = {
   dashboardPassword: plainCanary('dashboard-password'),
   exporterHeader: plainCanary('exporter-header'),
 };
-/** What senders bring: it may not be kept either. */
+/** Secrets that senders bring; these must not be stored either. */
 const SENT = Object.fromEntries(
   ['authorization', 'cookie', 'x-jwt', 'x-pin', 'x-session', 'x-signature-token', 'x-api-key', 'x-jwt-assertion'].map(
     (name) => [name, plainCanary(name)],
@@ -57,7 +57,7 @@ let echo: Server;
 const exported: string[] = [];
 const authorization = { authorization: `Bearer ${SECRETS.dashboardToken}` };
 
-/** The text in each spelling that a server may choose, also in the middle of something that was encoded. */
+/** Every spelling of the text that a server may choose, also inside a larger encoded text. */
 function spellings(text: string): string[] {
   const percent = encodeURIComponent(text);
   const base64 = ['', 'a', 'ab'].map((before) => Buffer.from(`${before}${text} and more`).toString('base64'));
@@ -76,7 +76,7 @@ function spellings(text: string): string[] {
   ];
 }
 
-/** What of those spellings must be nowhere: of base64 the digits that the secret alone decides. */
+/** The parts of these spellings that must not appear; of base64, only digits that depend on the secret alone. */
 function traces(secret: string): string[] {
   const bytes = Buffer.byteLength(secret);
   return spellings(secret).map((text, index) => {
@@ -101,7 +101,7 @@ function wordsOf(request: IncomingMessage): string[] {
 }
 
 beforeAll(async () => {
-  // Answers with all that it was sent, in every spelling, as a debugging endpoint would; and keeps the spans.
+  // Echoes the whole request in every spelling, as a debugging endpoint would; also collects the spans.
   echo = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
@@ -199,7 +199,7 @@ afterAll(async () => {
   echo.close();
 });
 
-/** The status, and everything that the sender was told. */
+/** The status, and everything that the sender received. */
 async function deliver(slug: string, key: string): Promise<{ status: number; said: string }> {
   const body = JSON.stringify({ slug });
   const response = await fetch(`${service.url}/flows/api/webhook/${slug}?token=${QUERY_TOKEN}`, {
@@ -226,7 +226,7 @@ async function readJson<T>(path: string): Promise<T> {
   return JSON.parse((await read(path)).split('\n').slice(1).join('\n')) as T;
 }
 
-/** Collects the live events until the process ends. */
+/** Collects live events until the process ends. */
 async function watch(): Promise<{ text: string }> {
   const seen = { text: '' };
   const response = await fetch(`${service.url}/flows/api/events/stream`, { headers: authorization });

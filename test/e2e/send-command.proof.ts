@@ -9,7 +9,7 @@ import { keyOption, useSchemeService } from './scheme-service.ts';
 const { workspace, service, send } = useSchemeService();
 
 describe('sluice send', () => {
-  // Those that keep something in the URL, in the body and in headers of their own; send.proof.ts has all schemes.
+  // Schemes with values in the URL, the body and special headers; send.proof.ts covers all schemes.
   it.each([
     ['twilio', 'mailgun'],
     ['linear', 'standardwebhooks'],
@@ -18,7 +18,7 @@ describe('sluice send', () => {
     for (const { code, stdout, stderr } of sent) {
       expect(stderr).toBe('');
       expect(stdout).toMatch(/^200 .*\n409 .*"nonce_replayed"/);
-      // One of the answers was no 2xx.
+      // One of the answers was not 2xx.
       expect(code).toBe(1);
     }
   });
@@ -111,7 +111,7 @@ describe('sluice schemes', () => {
     expect(lines[0]).toMatch(/^SCHEME +HEADER +ALGORITHM +TIMESTAMP +ID HEADER +HANDSHAKE +COVERS +GRADE$/);
     const end = lines.indexOf('');
     const titles = lines.slice(1, end).map((line) => line.split('  ', 1).join().replace(' (unconfirmed)', ''));
-    // A second row of a scheme says what it does with keys of another form.
+    // Each further row of a scheme tests another form of key.
     const schemes = titles.filter((title) => !title.includes(', key '));
     const titleOf = (name: string, aliases: string[]) =>
       aliases.length > 2 ? `${name}, … (${aliases.length} more names)` : [name, ...aliases].join(', ');

@@ -8,7 +8,7 @@ import { keyOption, useSchemeService } from './scheme-service.ts';
 const { workspace, send } = useSchemeService();
 const sendSigned = (name: string, ...args: string[]) => send(name, ...keyOption(name), ...args);
 
-// With a certificate only the publisher itself can sign.
+// With a certificate, only the publisher can sign.
 const SIGNED_HERE = BUILT_IN_SCHEMES.filter(({ certificate }) => certificate === undefined);
 
 it.each(SIGNED_HERE.map(({ name }) => name))(

@@ -20,7 +20,7 @@ const MANY_RUNS: Patience = {
   because: 'hundreds of runs may be in flight, some of which a kill interrupted',
 };
 
-/** A manifest with one GitHub trigger whose key is literal, and the steps given. */
+/** A manifest with one GitHub trigger, a literal key and the given steps. */
 export function githubManifest(overrides: { inputs?: object; steps?: object; flow?: object } = {}): object {
   return {
     ...overrides.flow,
@@ -52,7 +52,7 @@ interface Push {
   readonly id?: string;
 }
 
-/** The headers of a delivery as GitHub signs it. */
+/** The headers of a delivery that GitHub signed. */
 export function pushHeaders(body: string, { key = GITHUB_SECRET, id = randomUUID() }: Push = {}) {
   const signature = `sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
   return { 'content-type': 'application/json', 'x-hub-signature-256': signature, 'x-github-delivery': id };
@@ -63,7 +63,7 @@ export function sendPush({ url }: Pick<Service, 'url'>, body: string, push: Push
   return fetch(`${url}/flows/api/webhook/push`, { method: 'POST', headers: pushHeaders(body, push), body });
 }
 
-/** A folder of its own for one service, manifests and database; it is removed with the test or the file that made it. */
+/** A folder for one service, with manifests and database; removed after the test or file that made it. */
 export interface Workspace {
   readonly folder: string;
   writeManifest(name: string, manifest: object): Promise<void>;
@@ -89,15 +89,15 @@ export async function createWorkspace(): Promise<Workspace> {
 export interface Service {
   readonly url: string;
   readonly child: ChildProcess;
-  /** Everything written so far, both streams. */
+  /** All output so far, of both streams. */
   output(): string;
-  /** Sends the signal and yields exit code and signal once the process is gone. */
+  /** Sends the signal; resolves with exit code and signal when the process is gone. */
   stop(signal: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
 const CHECKOUT = resolve(import.meta.dirname, '../..');
 
-/** Starts the service that is built in a folder; this checkout's by default. */
+/** Starts the service built in a folder, by default this checkout's. */
 export async function startService(
   workspace: Pick<Workspace, 'folder'>,
   env: Record<string, string> = {},
@@ -112,7 +112,7 @@ export async function startService(
     }),
   );
   const lines: string[] = [];
-  // Not `exit`: what it wrote last may arrive after that.
+  // Not `exit`: the last output may arrive after it.
   const exited = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
   const url = await new Promise<string>((found, failed) => {
     for (const stream of [child.stdout, child.stderr]) {
@@ -136,12 +136,12 @@ export async function startService(
   };
 }
 
-/** Waits until the service has written a text: it arrives on a way of its own, and so after the answer to a request. */
+/** Waits until the service wrote a text: output and answers travel separately, so it may come after the answer. */
 export async function written({ output }: Pick<Service, 'output'>, text: string): Promise<void> {
   await eventually(output, (all) => all.includes(text));
 }
 
-/** Waits until no run is in flight: what is counted after that stays as it is. */
+/** Waits until no run is in flight; from then on counts are stable. */
 export async function noneInFlight({ url }: Pick<Service, 'url'>, patience: Patience = MANY_RUNS): Promise<void> {
   await eventually(
     () => getJson<{ id: string; status: string }[]>(`${url}/flows/api/runs/active`),

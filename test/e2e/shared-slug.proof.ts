@@ -28,7 +28,7 @@ interface Run {
   readonly deliveryId: string;
 }
 
-/** Flow `b` keeps half of the deliveries from starting runs. */
+/** Flow `b` filters out half of the deliveries. */
 function manifestOf(flow: (typeof FLOWS)[number]): object {
   const inputs = {
     webhookSlug: 'push',
@@ -53,7 +53,7 @@ async function allRuns(service: Service): Promise<Run[]> {
   }
 }
 
-/** On PostgreSQL one of two replicas is killed while the other goes on. */
+/** On PostgreSQL, one of two replicas is killed while the other continues. */
 const DATABASES = [
   ['SQLite', 1],
   ['PostgreSQL', 2],

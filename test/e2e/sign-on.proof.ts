@@ -11,12 +11,12 @@ import { freePort } from '../free-port.ts';
 import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
 
 /*
- * The proxy and the configuration of docs/secure.md, in front of the built service. The authenticator is one of ours: it
- * knows people by a cookie, as a real one does, and says who they are in the headers that Authelia uses.
+ * The proxy and the configuration of docs/secure.md, in front of the built service. The authenticator is a local one:
+ * like a real one, it knows people by a cookie and names them in the headers that Authelia uses.
  */
 
 const PLACES = ['/usr/bin/caddy', '/usr/local/bin/caddy'];
-// One that is named has to be there: a run that counts on it must not skip these tests for a wrong path.
+// A named path must exist: a run that relies on it must not skip these tests because of a wrong path.
 const caddyPath = process.env.CADDY_PATH ?? PLACES.find((path) => existsSync(path));
 const suite = describe.skipIf(caddyPath === undefined);
 const title = `a proxy that signs people in${caddyPath === undefined ? ' (no Caddy here; name one in CADDY_PATH)' : ''}`;
@@ -24,7 +24,7 @@ const title = `a proxy that signs people in${caddyPath === undefined ? ' (no Cad
 const PEOPLE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   anna: { 'Remote-User': 'anna', 'Remote-Groups': 'staff,push team' },
   bert: { 'Remote-User': 'bert', 'Remote-Groups': 'staff' },
-  // In the directory, and in no group: the authenticator says nothing of groups.
+  // In the directory, but in no group: the authenticator sends no groups.
   carl: { 'Remote-User': 'carl' },
 };
 const TOKENS = [
@@ -93,10 +93,10 @@ function ask(path: string, { port = proxy, method = 'GET', headers = {}, body = 
   });
 }
 
-/** What Node would not send: bytes as they are, and the status of the answer. */
+/** For requests that Node would not send: writes bytes as given, returns the status. */
 async function askRaw(port: number, lines: readonly string[], localAddress?: string): Promise<number> {
   const socket = connect({ port, host: '127.0.0.1', ...(localAddress !== undefined && { localAddress }) });
-  // Not ended: to Caddy who hangs up wants no answer.
+  // Not ended: Caddy takes a half-closed connection for a client that wants no answer.
   socket.write(`${[...lines, 'Connection: close'].join('\r\n')}\r\n\r\n`);
   let text = '';
   for await (const chunk of socket) text += String(chunk);
@@ -106,7 +106,7 @@ async function askRaw(port: number, lines: readonly string[], localAddress?: str
 const as = (name: string, headers: Headers = {}): Headers => ({ cookie: `signed-in=${name}`, ...headers });
 const servicePort = () => Number(new URL(service.url).port);
 
-/** The configuration that the page shows, with the addresses of this test. */
+/** The configuration shown on the page, with this test's addresses. */
 async function documentedConfiguration(ports: { proxy: number; authenticator: number }): Promise<string> {
   const page = await readFile(join(import.meta.dirname, '../../docs/secure.md'), 'utf8');
   const [, shown] = /```caddyfile\n([\s\S]+?)```/.exec(page) ?? [];
@@ -214,7 +214,7 @@ suite(title, () => {
         ['carl', 403],
       ] as const) {
         const answer = await ask('/flows/api/flows', { headers: as(name, headers) });
-        // A header less is a right less, never one more.
+        // A removed header may remove rights, but never adds any.
         expect([status, 401, 403]).toContain(answer.status);
         expect(answer.body).not.toContain('another flow');
         expect((await ask('/flows/api/flows/reload', { method: 'POST', headers: as(name, headers) })).status).not.toBe(

@@ -8,7 +8,7 @@ const { workspace, service } = useService(async ({ writeManifest }) => {
   await writeManifest('push.json', githubManifest());
 });
 
-/** Sends a byte of `text` every 250 ms until the other side hangs up. */
+/** Sends a byte of `text` every 250 ms until the other side closes the connection. */
 async function trickle(head: string, text: string): Promise<void> {
   const { hostname, port } = new URL(service.url);
   const socket: Socket = connect(Number(port), hostname);
@@ -29,7 +29,7 @@ it('hangs up on headers and on bodies that trickle in, so that they cannot hold 
   expect(response.status).toBe(200);
 });
 
-/** Sends the text and nothing more; yields what came back once the other side has hung up. */
+/** Sends the text and then nothing; returns the answer once the other side closed the connection. */
 async function silent(text: string): Promise<string> {
   const { hostname, port } = new URL(service.url);
   const socket = connect(Number(port), hostname);

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it, test } from 'vitest';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
 
 const LISTER = pathToFileURL(resolve(import.meta.dirname, 'list-modules.mjs')).href;
-/** A start pays for each; before the service was bundled it loaded 913. */
+/** Each file costs start time; before bundling, the service loaded 913. */
 const MOST_FILES = 70;
 
 describe('a start, and the first deliveries', () => {
@@ -23,7 +23,7 @@ describe('a start, and the first deliveries', () => {
     loaded = JSON.parse(await readFile(file, 'utf8'));
   });
 
-  /** A file of the bundle stands for the modules that it was made of. */
+  /** A file of the bundle counts as its source modules. */
   async function modulesIn(name: string): Promise<string[]> {
     const map = /^file:.*\/dist\/bundle\/.*\.js$/.test(name) ? `${fileURLToPath(name)}.map` : '';
     return existsSync(map) ? JSON.parse(await readFile(map, 'utf8')).sources : [name];

@@ -27,7 +27,7 @@ it.each([
   expect(serviceUrl({ host, port: 4000 })).toBe(url);
 });
 
-/** `sluice serve` until it says where it listens; yields what it has printed when it is stopped. */
+/** Runs `sluice serve` until it prints its address; returns its output when it is stopped. */
 async function serve(workspace: Workspace, args: readonly string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [CLI, 'serve', ...args], {
     cwd: workspace.folder,
@@ -60,7 +60,7 @@ it.each([
   ['check', 2, 'stderr', /^Unknown argument: check\n/],
 ] as const)('main.js %s ends with %i and starts nothing', async (argument, status, stream, text) => {
   const { folder } = await workspaceWithWebhook();
-  // A service that starts after all ends at its setting.
+  // If it starts the service by mistake, this setting ends it.
   const env = { PATH: process.env.PATH ?? '', SLUICE_PORT: 'none' };
   const ended = spawnSync(process.execPath, [MAIN, argument], { cwd: folder, env, encoding: 'utf8' });
   expect(ended[stream]).toMatch(text);

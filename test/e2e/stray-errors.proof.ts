@@ -11,7 +11,7 @@ import {
   type Workspace,
 } from './service.ts';
 
-/** Every piece fails in a way that nothing can await. */
+/** Each part throws an error that no code can await. */
 const CONFIG = `
   import { defineHandler, z } from '@sluicehq/sluice';
   const later = (fail) => setTimeout(fail, 1);

@@ -38,7 +38,7 @@ interface ShownRun {
   readonly steps: readonly { readonly stepKey: string; readonly output: unknown }[];
 }
 
-/** Starts a run and yields its id and that of the run which it waits for. */
+/** Starts a run; returns its id and that of the run it waits for. */
 async function start(body: unknown): Promise<{ parent: string; child: string }> {
   const { runId: parent } = (await post<{ runId: string }>(`flows/${ORDER}/trigger`, body)).body;
   const { waitingFor } = await eventually(

@@ -23,7 +23,7 @@ async function prepare() {
   return workspace;
 }
 
-/** Sends a delivery and yields what the answer says. */
+/** Sends a delivery and returns the status. */
 const deliver = async (service: Service, id: string) => (await sendPush(service, '{}', { id })).status;
 
 const runsOf = ({ url }: Service) => getJson<{ id: string; status: string }[]>(`${url}/flows/api/runs`);
@@ -89,7 +89,7 @@ test('a start that changes the schema of a file says so, and one that need not s
   }
 });
 
-/** A copy made by a release, of what another wrote last. */
+/** One release copies the database that another wrote last. */
 test.each([
   ['of an upgraded file by the later release', later, later],
   ['of a file that is not upgraded yet, by the later release', earlier, later],

@@ -4,26 +4,26 @@ import { createWorkspace, type Service, startService, type Workspace } from './s
 interface UsedService {
   readonly workspace: Workspace;
   readonly service: Service;
-  /** The URL of a path below that of the API. */
+  /** The URL of a path of the API. */
   at(path: string): string;
   post<Body = Record<string, unknown>>(
     path: string,
     body?: unknown,
     headers?: Readonly<Record<string, string>>,
   ): Promise<{ readonly status: number; readonly body: Body }>;
-  /** Ends the process, and starts another one on what it left. */
+  /** Ends the process, and starts another on the same data. */
   restart(signal: NodeJS.Signals): Promise<void>;
 }
 
 /**
- * The built service for all tests of a file or group, or a new one for each. `prepare` writes what its folder holds, and
- * yields its variables.
+ * The built service, shared by the tests of a file or group, or a new one for each. `prepare` fills its folder and
+ * returns its environment variables.
  */
 export function useService(
   prepare: (workspace: Workspace) => Promise<Record<string, string> | undefined>,
   scope: 'all' | 'each' = 'all',
 ): UsedService {
-  // Both are filled before a test begins.
+  // Both are filled before the tests.
   const workspace = {} as Workspace;
   const service = {} as Service;
   let env: Record<string, string>;

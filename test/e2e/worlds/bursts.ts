@@ -10,7 +10,7 @@ interface State {
 const FLOW = idOfFlow('b');
 const [DELIVERIES, COPIES] = [4, 4];
 
-/** Copies of several deliveries at once: one of each starts its run, and the others are told its id. */
+/** Sends copies of several deliveries at once: one copy of each starts the run, and the others get its id. */
 export class Bursts extends Played<State> implements World {
   protected state: State = { bodies: {}, runs: [] };
   readonly manifests = [
@@ -34,7 +34,7 @@ export class Bursts extends Played<State> implements World {
     const copies = fresh.flatMap((sent) => Array.from({ length: 1 + below(COPIES) }, () => sent));
     const other = known[below(Math.max(1, known.length))];
     await this.#burst(copies);
-    // The bytes of another under a nonce that is known.
+    // Other bytes under a known nonce.
     if (once(3) && other !== undefined) await this.deliver({ ...this.#fresh(), nonce: other });
   }
 
@@ -58,7 +58,7 @@ export class Bursts extends Played<State> implements World {
     return { n, nonce: `nonce ${n}`, body: JSON.stringify({ n }) };
   }
 
-  /** Which copy is the first is for the service to say: at most one, and exactly one where every copy was answered at once. */
+  /** The service decides which copy is the first: at most one, and exactly one if every copy was answered at once. */
   async #burst(copies: readonly Sent[]): Promise<void> {
     const answers = await Promise.all(copies.map((sent) => this.send(sent)));
     for (const sent of new Set(copies)) {

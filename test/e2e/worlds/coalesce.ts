@@ -11,9 +11,9 @@ interface Group {
 interface State {
   /** The newest group of each key. */
   readonly groups: Readonly<Record<string, Group>>;
-  /** Deliveries of each run, by its name. */
+  /** The deliveries of each run, by run name. */
   readonly runs: Readonly<Record<string, readonly number[]>>;
-  /** Names of runs that the flow held: they start with it, full or not. */
+  /** Names of runs whose flow was holding: releasing them starts them, even if the group is not full. */
   readonly held: readonly string[];
   readonly nonces: Readonly<Record<string, string>>;
   readonly admission: Admission;
@@ -22,11 +22,11 @@ interface State {
 const FLOW = idOfFlow('e');
 const KEYS = ['one', 'two', 'three'];
 const COLLECT = 4;
-/** Longer than the test, and than any clock of it is set by: nothing but a full group or a release starts a run. */
+/** Longer than the test and its clock shifts, so that only a full group or a release starts a run. */
 const SECONDS = 86_400;
 const cel = (expression: string) => `\${${expression}}`;
 
-/** Deliveries of one key share a run: which one, and with which others in which order. */
+/** Deliveries of one key share a run: the model knows which run, which deliveries, and their order. */
 export class Coalesce extends Played<State> implements World {
   protected state: State = { groups: {}, runs: {}, held: [], nonces: {}, admission: 'open' };
   readonly #sent: Sent[] = [];
@@ -58,7 +58,7 @@ export class Coalesce extends Played<State> implements World {
     const cancelled = new Set<string>();
     for (const [run, deliveries] of Object.entries(this.state.runs)) {
       if (deliveries.length === COLLECT || this.state.held.includes(run)) continue;
-      // One that a deploy left behind waits for hours.
+      // A group that a deploy left behind waits for hours.
       await this.command(`runs/${this.idOf(run)}/cancel`, {}, [409]);
       cancelled.add(run);
     }
@@ -92,7 +92,7 @@ export class Coalesce extends Played<State> implements World {
     return { answers: [{ status: 200, flags, run: group.run }], next };
   }
 
-  /** The group that the next delivery of a key joins: what is held shares runs apart from what is not. */
+  /** The group that the next delivery of a key joins. Held deliveries are coalesced separately. */
   #joinable({ groups, runs, admission }: State, key: string): Group | undefined {
     const group = groups[key];
     if (group === undefined || group.isHeld !== (admission === 'holding')) return undefined;

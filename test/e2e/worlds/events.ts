@@ -2,7 +2,7 @@ import type { Stage } from './stage.ts';
 import { type Admission, admit, idOfFlow, Played, type Prediction, type Sent, type World, webhook } from './world.ts';
 
 interface State {
-  /** Names of runs by nonce; null where a filter kept one from starting. */
+  /** Names of runs by nonce; null if a filter started none. */
   readonly nonces: Readonly<Record<string, string | null>>;
   readonly keys: Readonly<Record<string, { readonly run: string; readonly body: string }>>;
   readonly events: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ const FLOW = idOfFlow('a');
 const KEYS = 5;
 const EVENTS = 12;
 
-/** Nonces, idempotency keys, identities of events, filters, schemas, signatures, closed flows: who refuses first, and what is kept. */
+/** Nonces, idempotency keys, event ids, filters, schemas, signatures, closed flows: which refuses first, what is kept. */
 export class Events extends Played<State> implements World {
   protected state: State = { nonces: {}, keys: {}, events: {}, runs: [], admission: 'open' };
   readonly #sent: Sent[] = [];
@@ -61,7 +61,7 @@ export class Events extends Played<State> implements World {
     if (state.admission === 'closed') return refused(403, 'flow_disabled');
     if (sent.signedBy === 'nobody') return refused(401, 'signature_missing');
     if (sent.signedBy === 'stranger') return refused(401, 'signature_mismatch');
-    // What is no JSON matches no schema, which is asked before the body is read.
+    // Invalid JSON matches no schema, and the schema is checked before the body is read.
     if (!sent.body.endsWith('}')) return refused(422, 'body_schema');
     const body = JSON.parse(sent.body) as Body;
     if (!Number.isInteger(body.n)) return refused(422, 'body_schema');
@@ -104,7 +104,7 @@ export class Events extends Played<State> implements World {
     else if (kind === 9) sent = { ...fresh, signedBy: 'nobody' };
     else if (kind === 10) sent = { ...fresh, body: `${fresh.body.slice(0, -1)},` };
     else if (kind === 11) sent = { ...fresh, body: JSON.stringify({ ...body, n: `${n}` }) };
-    // A repetition under another nonce is one more delivery of the first number: its run is that of the first that starts one.
+    // A repetition under a new nonce is one more delivery of the same number; all share the first run that starts.
     if (sent.signedBy === undefined) this.#sent.push(sent);
     return sent;
   }

@@ -20,14 +20,14 @@ interface Listed {
 const KEYS = ['one', 'two', 'three'];
 const cel = (expression: string) => `\${${expression}}`;
 
-/** Runs of one key, one at a time: who runs, who waits for whom, and what a failed run means. */
+/** Runs of one key, one at a time: which runs, which wait for which, and the effect of a failed run. */
 export class Order extends Played<readonly number[]> implements World {
   /** Numbers of the deliveries that have a run. */
   protected state: readonly number[] = [];
   readonly #flow: string;
   readonly #stops: boolean;
   readonly #runs = new Map<number, Run>();
-  /** By key: the first one runs, or has failed and holds it. */
+  /** By key: the first run is running, or has failed and holds the lane. */
   readonly #lanes = new Map<string, Run[]>(KEYS.map((key) => [key, []]));
 
   constructor(stage: Stage, on: string, onFailure: 'continue' | 'stop') {
@@ -89,7 +89,7 @@ export class Order extends Played<readonly number[]> implements World {
     this.#lane(key).push(run);
   }
 
-  /** Lets a run that has its turn end. */
+  /** Ends a run that has its turn. */
   async #end(signal: 0 | 1): Promise<void> {
     const run = this.#one(this.#all((each) => each.status === 'Running' && this.#lane(each.key)[0] === each));
     if (run === undefined) return;
@@ -111,7 +111,7 @@ export class Order extends Played<readonly number[]> implements World {
     this.#goOn(run.key);
   }
 
-  /** What it fails by is kept: it fails again when it has its turn. */
+  /** Its failed signal stays stored, so a retry fails again when it has its turn. */
   async #retry(): Promise<void> {
     const run = this.#one([...this.#runs.values()].filter(({ status }) => status === 'Failed'));
     if (run === undefined) return;
@@ -138,7 +138,7 @@ export class Order extends Played<readonly number[]> implements World {
     }
   }
 
-  /** Every run is as the model has it, and says which one it waits for. */
+  /** Every run has the model's status, and names the run it waits for. */
   async #look(): Promise<void> {
     const expected = [...this.#runs.values()].map((run) => {
       const lane = this.#lane(run.key);

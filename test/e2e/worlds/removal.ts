@@ -6,17 +6,17 @@ import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { runSql, storeOptions } from '../../postgres/schemas.ts';
 
-/** What runs and deliveries leave in the database. Figures, flows and what people did are kept for longer, or for ever. */
+/** Tables of runs and deliveries. Figures, flows and people's actions are kept longer, or for ever. */
 const OF_RUNS_AND_DELIVERIES = [
   ...['runs', 'run_inputs', 'run_deliveries', 'run_keys', 'run_pins', 'sub_runs', 'ordered_runs', 'orphaned_runs'],
   ...['removed_runs', 'steps', 'attempts', 'signals', 'loops', 'loop_items', 'coalesce_groups', 'idempotency_keys'],
   ...['deliveries', 'delivery_keys', 'delivery_shares', 'held_deliveries', 'nonces', 'event_ids'],
 ];
 const LIMIT = 100;
-/** Events are known for a month, and clocks of the proof go ahead. */
+/** Event ids are kept for a month, and the proof's clocks run ahead. */
 const LATER_MS = 400 * DAY_MS;
 
-/** A database that no service uses: a file, or a schema. */
+/** A database that no service uses: a file or a schema. */
 export type Left = { readonly file: string } | { readonly schema: string };
 
 const open = (left: Left): Promise<Store> =>
@@ -46,7 +46,7 @@ async function removeBefore(store: Store, before: number): Promise<void> {
   while ((await store.purgeDeliveries({ before, limit: LIMIT })) === LIMIT);
 }
 
-/** What is removed takes nothing from what is younger; and when all is old, nothing of any of it is left. */
+/** Removing old runs and deliveries leaves younger ones complete; once all are old, no row remains. */
 export async function expectRemoval(left: Left, about: string): Promise<void> {
   const store = await open(left);
   const { items } = await store.listRuns({ skip: 0, take: 5000 });

@@ -10,7 +10,7 @@ interface State {
 const FLOW = idOfFlow('9');
 const cel = (expression: string) => `\${${expression}}`;
 
-/** What a step answers, what the fixed answer is for, and what a repetition gets. */
+/** A step's own answer, the cases for the fixed answer, and the answer to a repetition. */
 export class Respond extends Played<State> implements World {
   protected state: State = { nonces: [], runs: {}, admission: 'open' };
   readonly #sent: Sent[] = [];
@@ -46,7 +46,7 @@ export class Respond extends Played<State> implements World {
       const answer = pick([
         { status: 201, headers: { 'content-type': 'text/plain' }, body: `hello ${n}` },
         { body: { n } },
-        // None that a publisher can be given.
+        // The next two are not allowed as answers to a publisher.
         { status: 500, body: 'no' },
         { headers: { 'content-type': 'text/html' }, body: `<p>${n}</p>` },
         undefined,
@@ -73,7 +73,7 @@ export class Respond extends Played<State> implements World {
       runs: { ...state.runs, [n]: answer === undefined ? ('Failed' as const) : ('Succeeded' as const) },
     };
     if (state.admission === 'holding') return { answers: [fixed(['held'])], next };
-    // A service that stops gives the fixed answer to all that wait.
+    // A stopping service gives the fixed answer to all waiting senders.
     const late = this.stage.isHurt ? [fixed([])] : [];
     if (answer?.status === 201) return { answers: [{ status: 201, text: String(answer.body) }, ...late], next };
     if (answer !== undefined && answer.status === undefined && answer.headers === undefined) {

@@ -7,7 +7,7 @@ import { Share } from './share.ts';
 import type { Stage } from './stage.ts';
 import type { World } from './world.ts';
 
-/** Has all worlds act at once, each so often. */
+/** Lets all worlds act at once, each for this many commands. */
 export async function play(worlds: readonly World[], commands: number): Promise<void> {
   await Promise.all(
     worlds.map(async (world) => {
@@ -16,14 +16,14 @@ export async function play(worlds: readonly World[], commands: number): Promise<
   );
 }
 
-/** What every service of the worlds is told; what is sealed opens in every copy. */
+/** Settings of every service of the worlds; every copy must be able to open sealed values. */
 export const ENVIRONMENT = {
   SLUICE_ENFORCEMENT_MODE: 'Enforce',
   SLUICE_LOG_LEVEL: 'warn',
   SLUICE_STORE_KEY: `sluice-key-${'7'.repeat(64)}`,
 } as const;
 
-/** `on` tells the chance of one proof from that of another. */
+/** `on` gives each proof its own random draws. */
 export function sevenWorlds(stage: Stage, on: string): readonly World[] {
   return [
     new Events(stage, on),

@@ -7,7 +7,7 @@ const idOf = (flow: Flow) => idOfFlow('f', FLOWS.indexOf(flow));
 
 interface State {
   readonly nonces: readonly string[];
-  /** Names of runs by event, at the flow that knows events. */
+  /** Names of runs by event, for the flow that knows events. */
   readonly events: Readonly<Record<string, string>>;
   /** Numbers of the deliveries that started a run, by flow. */
   readonly runs: Readonly<Record<Flow, readonly number[]>>;
@@ -22,7 +22,7 @@ interface Body {
 
 const EVENTS = 6;
 
-/** One slug, three flows: which of them gets a run for a delivery, and which run the others name. */
+/** One slug, three flows: which of them get a run for a delivery, and which run the others name. */
 export class Share extends Played<State> implements World {
   protected state: State = {
     nonces: [],

@@ -12,20 +12,20 @@ export interface Request {
   readonly body?: string;
 }
 
-/** What the worlds are on: one service or several, which may be hurt at any time. */
+/** Where the worlds run: one service or several, which may be hurt at any time. */
 export interface Stage {
-  /** The base URL of a service that may answer, once there is one. */
+  /** The base URL of a service that may answer, as soon as there is one. */
   up(): Promise<string>;
-  /** A request is about to be sent, which may be the one at which something is hurt. */
+  /** Called before each request; it may hurt something at that request. */
   sending(): void;
-  /** Something is hurt, so that a 503 is right. */
+  /** Something is hurt, so a 503 is allowed. */
   readonly isHurt: boolean;
 }
 
 /** A database may be away for minutes. */
 export const HURT: Patience = { seconds: 240, because: 'whatever was hurt is healed first' };
 
-/** Undefined where no answer came, or a 503 because something is hurt: the request may have been carried out, or not. */
+/** Undefined without an answer, or for a 503 while hurt: the request may or may not have been carried out. */
 async function askOnce(stage: Stage, { method = 'POST', path, headers, body }: Request): Promise<Answer | undefined> {
   const url = await stage.up();
   stage.sending();
@@ -48,7 +48,7 @@ async function askOnce(stage: Stage, { method = 'POST', path, headers, body }: R
 
 export interface Answered {
   readonly answer: Answer;
-  /** It came to the first request, so that nothing was carried out before. */
+  /** Answered at the first request, so nothing was carried out before. */
   readonly isFirst: boolean;
 }
 

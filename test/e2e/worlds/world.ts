@@ -5,17 +5,17 @@ import { eventually } from '../../eventually.ts';
 import { GITHUB_SECRET } from '../service.ts';
 import { type Answer, type Answered, ask, HURT, look, type Stage } from './stage.ts';
 
-/** One subject of the contract: flows of its own, random commands, and a model that knows every answer. */
+/** One subject of the contract: its flows, random commands, and a model that predicts every answer. */
 export interface World {
   readonly name: string;
   readonly manifests: readonly object[];
-  /** Draws one command, carries it out, and compares the answer with that of the model. */
+  /** Draws one command, sends it and compares the answer with the model's. */
   act(): Promise<void>;
-  /** Brings all runs to an end, and compares them with the model. */
+  /** Ends all runs and compares them with the model. */
   finish(): Promise<void>;
 }
 
-/** A delivery, as its publisher sends it however often. */
+/** A delivery as its publisher sends it, once or repeatedly. */
 export interface Sent {
   readonly n: number;
   readonly nonce: string;
@@ -24,21 +24,21 @@ export interface Sent {
   readonly signedBy?: 'stranger' | 'nobody';
 }
 
-/** What the model says of one answer. A run has the name that the model gives it. */
+/** One answer that the model predicts. `run` is the model's name for a run. */
 export interface Expected {
   readonly status: number;
   readonly reason?: string;
-  /** Which of `duplicate`, `filtered`, `held` and `coalesced` it says; undefined where the model does not know. */
+  /** Which of `duplicate`, `filtered`, `held` and `coalesced` it has; undefined if the model does not know. */
   readonly flags?: readonly string[];
   readonly run?: string | null;
-  /** Names of runs by flow, of a slug that flows share. */
+  /** Names of runs by flow, for a slug that flows share. */
   readonly runs?: Readonly<Record<string, string>>;
-  /** The text that a step answers with, in place of all this. */
+  /** The text that a step answers with, instead of the fields above. */
   readonly text?: string;
 }
 
 export interface Prediction<State> {
-  /** Any of them may come. */
+  /** Any of them is right. */
   readonly answers: readonly Expected[];
   readonly next: State;
 }
@@ -53,13 +53,13 @@ export function webhook(slug: string, inputs: object = {}, more: object = {}): o
   return { hook: { type: 'webhook', inputs: { ...own, webhookNonceHeader: 'X-GitHub-Delivery', ...inputs }, ...more } };
 }
 
-/** What worlds share: names of runs, what was told, and the walk of a delivery through the model. */
+/** Common to all worlds: names of runs, the log for failures, and the prediction of deliveries. */
 export abstract class Played<State> {
   readonly name: string;
   protected readonly chance: Chance;
   protected readonly stage: Stage;
   protected abstract state: State;
-  /** Ids of runs, by the names that the model gives them. */
+  /** Ids of runs, by the model's names. */
   protected readonly ids = new Map<string, string>();
   readonly #told: string[] = [];
   #count = 0;
@@ -70,7 +70,7 @@ export abstract class Played<State> {
     this.chance = chanceOf(`${name} on ${on}`);
   }
 
-  /** What `delivery` leads to; does not change the state. */
+  /** Predicts what a delivery leads to; does not change the state. */
   protected abstract predict(state: State, sent: Sent): Prediction<State>;
 
   protected next(): number {
@@ -78,7 +78,7 @@ export abstract class Played<State> {
     return this.#count;
   }
 
-  /** Sends it until an answer comes. */
+  /** Sends it until it is answered. */
   protected async send({ n, nonce, body, key, signedBy }: Sent): Promise<Answered> {
     const secret = signedBy === 'stranger' ? 'a guess of some length' : GITHUB_SECRET;
     const signature = createHmac('sha256', secret).update(body).digest('hex');
@@ -97,7 +97,7 @@ export abstract class Played<State> {
     return answered;
   }
 
-  /** Sends it, and expects an answer that the model has: for the first time, or as it is known by then. */
+  /** Sends it and expects an answer of the model: as a new delivery, or as a known one if it was sent twice. */
   protected async deliver(sent: Sent): Promise<void> {
     const { answer, isFirst } = await this.send(sent);
     const asNew = this.predict(this.state, sent);
@@ -108,7 +108,7 @@ export abstract class Played<State> {
     this.state = (found ?? asNew).next;
   }
 
-  /** Carries out what changes nothing when it is asked for once more; `done` are the answers where it was carried out before. */
+  /** Sends an idempotent command; `done` are further statuses that are right if an earlier try carried it out. */
   protected async command(path: string, body: unknown, done: readonly number[] = []): Promise<Record<string, unknown>> {
     const method = path.startsWith('PUT ') ? 'PUT' : 'POST';
     const { answer, isFirst } = await ask(this.stage, {
@@ -135,7 +135,7 @@ export abstract class Played<State> {
     return id;
   }
 
-  /** All runs of a flow with what started them, by the number in the body. */
+  /** All runs of a flow with their trigger bodies, by the number in the body. */
   protected async runsByNumber(flowId: string): Promise<Map<number, FoundRun>> {
     const found = new Map<number, FoundRun>();
     for (let skip = 0; ; skip += 500) {
@@ -149,7 +149,7 @@ export abstract class Played<State> {
     }
   }
 
-  /** Every run of the flow is one that the model has, with its id, and the other way round. */
+  /** The flow has exactly the model's runs, with the same ids. */
   protected async expectRuns(
     flowId: string,
     expected: ReadonlyMap<number, string>,
@@ -184,7 +184,7 @@ export abstract class Played<State> {
     return runs.size === names.length && names.every(([flowId, name]) => this.#mayBe(name, runs.get(flowId)));
   }
 
-  /** Whether a run may have this id: no other run has it. */
+  /** Whether a run may have this id: the one known for it, or one that no other run has. */
   #mayBe(name: string, id: unknown): boolean {
     const known = this.ids.get(name);
     if (known !== undefined) return known === id;
@@ -220,7 +220,7 @@ function jsonOf(text: string): Record<string, unknown> | undefined {
 /** How a flow takes deliveries. */
 export type Admission = 'open' | 'holding' | 'closed';
 
-/** Opens or closes a flow; one that is opened has started all that it held when this resolves. */
+/** Opens, holds or closes a flow; after `open`, all held deliveries have started. */
 export async function admit(
   stage: Stage,
   { flowId, to }: { flowId: string; to: Admission },
@@ -230,7 +230,7 @@ export async function admit(
   else if (to === 'holding') await command(`flows/${flowId}/disable`, { hold: true });
   else {
     await command(`flows/${flowId}/enable`, {});
-    // Of the database: what a replica has counted may be a moment old.
+    // Asks the database: a replica's own count may be a moment old.
     await eventually(
       () => look<unknown[]>(stage, `webhooks/recent?flowId=${flowId}&heldOnly=true&take=1`),
       ({ length }) => length === 0,
