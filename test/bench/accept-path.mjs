@@ -1,5 +1,5 @@
-// Which modules of the built service take part on the main thread when one signed delivery is accepted, from its request
-// to its answer. It prints their paths under dist/ as JSON. Plain JavaScript on the built code: a loader would count too.
+// Lists the modules of the built service that the main thread calls from the request of one signed delivery to its
+// answer. Prints their paths under dist/ as JSON. Plain JavaScript on the built code: a loader would be listed too.
 import { createHmac } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Session } from 'node:inspector/promises';
@@ -44,11 +44,11 @@ let called;
 app.fastify.addHook('onSend', async (request) => {
   if (request.method === 'POST') called = calledModules();
 });
-// The server alone: steps are not dispatched, so that only what leads to the answer is counted.
+// Only the server: without a dispatcher, only the way to the answer is listed.
 const url = await app.fastify.listen({ host: '127.0.0.1', port: 0 });
 await session.post('Profiler.enable');
 await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-// The first opens the connection. A timer that goes off during one of the others does not during all of them.
+// The first delivery opens the connection. A timer may fire during one of the others, but not during all.
 await deliver('warm-up');
 const lists = [];
 for (let index = 0; index < 5; index += 1) lists.push(await deliver(`delivery-${index}`));
@@ -59,7 +59,7 @@ session.disconnect();
 await app.close();
 await rm(folder, { recursive: true });
 
-/** Yields the modules that one delivery called. */
+/** Returns the modules that one delivery called. */
 async function deliver(id) {
   await session.post('Profiler.takePreciseCoverage');
   const response = await fetch(`${url}/flows/api/webhook/push`, {

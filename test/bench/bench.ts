@@ -169,7 +169,7 @@ const conditions: Conditions = {
   onStarted,
 };
 
-/** Moves this process and the loaders that it starts to the last core; yields what moves servers to the others. */
+/** Moves this process and its loaders to the last core; returns a function that moves a server to the others. */
 function pinned(): (pid: number) => void {
   const last = cpus().length - 1;
   if (last < 3) throw new Error(`--pin needs 4 cores; there are ${last + 1}`);
@@ -177,7 +177,7 @@ function pinned(): (pid: number) => void {
   return (pid) => keepOn(`0-${last - 1}`, pid);
 }
 
-/** The commit that is checked out, with a + where files differ from it. */
+/** The commit that is checked out, with a + if files differ from it. */
 function commit(): string {
   const git = (...args: string[]) => spawnSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8' }).stdout;
   const name = git('rev-parse', '--short', 'HEAD')?.trim();
@@ -207,7 +207,7 @@ process.stdout.write(
 );
 
 const results = new Map<Row, Measured[]>(chosen.map((row) => [row, []]));
-/** Measures a row once more. A peer that cannot be started or loaded is left out, by name. */
+/** Measures a row once more. Drops a peer that cannot be started or loaded, and names it in `missing`. */
 async function measureAgain(row: Row): Promise<void> {
   try {
     results.get(row)?.push(await measureQuietly(row, conditions));

@@ -2,9 +2,9 @@ import { createHmac } from 'node:crypto';
 import examples from '@octokit/webhooks-examples/api.github.com/index.json' with { type: 'json' };
 import { GITHUB_SECRET } from '../e2e/service.ts';
 
-/** A delivery as GitHub sends it, but for its id. */
+/** A delivery as GitHub sends it, without its id. */
 export interface Delivery {
-  /** The event that it is an example of. */
+  /** The event of the example. */
   readonly name: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -14,7 +14,7 @@ const bodies = (examples as { name: string; examples: unknown[] }[]).flatMap(({ 
   all.map((example) => ({ name, body: JSON.stringify(example) })),
 );
 
-/** The example of @octokit/webhooks-examples whose size is nearest to so many kibibytes, signed. */
+/** The example of @octokit/webhooks-examples closest to this size, signed. */
 export function deliveryOf(kibibytes: number): Delivery {
   const distance = ({ body }: { body: string }) => Math.abs(Buffer.byteLength(body) - kibibytes * 1024);
   const { name, body } = bodies.reduce((best, one) => (distance(one) < distance(best) ? one : best));

@@ -11,19 +11,19 @@ import { fillNonces } from './fill-nonces.ts';
 import type { FlushDelay } from './flush-delay.ts';
 import type { Load } from './load.ts';
 
-/** Something that is loaded: a server in a process of its own. */
+/** A server under load, in a separate process. */
 export interface Candidate {
   readonly pid: number;
-  /** When its process was started, by `performance.now()`. */
+  /** Start of its process, by `performance.now()`. */
   readonly startedAt: number;
   readonly load: Pick<Load, 'url' | 'headers' | 'body'>;
-  /** What every answer must be; anything else voids the figure. */
+  /** The status of every answer; any other voids the figure. */
   readonly expectedStatus: number;
   /** Other processes that work for it, such as its database server; each counts with its children. */
   readonly helpers?: readonly number[];
-  /** Resolves shortly before what is to be measured begins; awaited after the warm-up. */
+  /** Awaited after the warm-up; resolves shortly before the work to measure begins. */
   ready?(): Promise<void>;
-  /** What became of the accepted deliveries; absent where nothing is run. */
+  /** The progress of the accepted deliveries' runs; absent if it runs nothing. */
   runs?(): Promise<Runs>;
   stop(): Promise<void>;
 }
@@ -31,31 +31,31 @@ export interface Candidate {
 export interface Runs {
   /** Runs that have succeeded since the service started. */
   readonly executed: number;
-  /** Milliseconds since the oldest due step became due; 0 where none is, or where it is not known. */
+  /** Milliseconds since the oldest due step became due; 0 if none is due or this is not known. */
   readonly oldestDueMs: number;
-  /** From a run's start to that of its first step, of the newest runs; null where it is not known. */
+  /** Time from a run's start to its first step's start, of the newest runs; null if not known. */
   readonly firstStepP99Ms?: number | null;
 }
 
 export interface CandidateOptions {
-  /** Where CPU profiles of all threads are written. */
+  /** Folder for CPU profiles of all threads. */
   readonly profileFolder?: string | undefined;
   /** Options of Node for the service, such as `--max-semi-space-size=4`. */
   readonly nodeOptions?: string | undefined;
   readonly flushDelay?: FlushDelay | undefined;
-  /** An earlier service's; else a new one, which is removed in the end. */
+  /** A workspace that an earlier service left; by default a new one, which is removed at the end. */
   readonly workspace?: Workspace;
   readonly env?: Readonly<Record<string, string>>;
-  /** The checkout whose build is started; this one's by default. */
+  /** The checkout whose build is started; by default this one. */
   readonly build?: string;
 }
 
-/** What is sent where a row says nothing else. */
+/** The delivery of rows that name no other. */
 export const delivery = deliveryOf(2);
 const forged = { 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` };
 const OPEN = { webhookSignatureScheme: undefined, webhookHmacKey: undefined, webhookNonceHeader: undefined };
 
-/** Fastify with a route that reads the body to a Buffer and does nothing else: what every ratio is of. */
+/** Fastify with a route that only reads the body to a Buffer: the base of every ratio. */
 export async function bareFastify(): Promise<Candidate> {
   const server = await startScript(join(import.meta.dirname, 'bare-fastify.mjs'));
   return candidateOf(server, `${server.url}/hook`);
@@ -66,7 +66,7 @@ interface Server {
   readonly startedAt: number;
 }
 
-/** Runs a script of Node whose first line of output is its address. */
+/** Runs a Node script that prints its address as its first line. */
 export async function startScript(
   path: string,
   { cwd, env = {} }: { cwd?: string; env?: Readonly<Record<string, string>> } = {},
@@ -80,7 +80,7 @@ export async function startScript(
   const ended = once(child, 'exit').then(([code]) => {
     throw new Error(`${path} ended with ${code}`);
   });
-  // Expected once the server has said its address.
+  // The process may end after it printed its address.
   ended.catch(() => {});
   const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) as [Buffer];
   return { child, startedAt, url: String(line).trim() };
@@ -103,7 +103,7 @@ export async function endProcess(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-/** Waits for the first answer. Not by `fetch`, which would take milliseconds of its own when it is first used. */
+/** Waits for the first answer. Not with `fetch`, whose first use takes milliseconds itself. */
 export async function deliverFirst({ load, expectedStatus }: Candidate): Promise<void> {
   const sent = request(load.url, { method: 'POST', headers: { ...load.headers, 'x-github-delivery': randomUUID() } });
   sent.end(load.body);
@@ -113,19 +113,19 @@ export async function deliverFirst({ load, expectedStatus }: Candidate): Promise
   if (answer.statusCode !== expectedStatus) throw new Error(`the first delivery was answered ${answer.statusCode}`);
 }
 
-/** Runs that succeeded, by the metrics of a service. */
+/** Successful runs according to the service's metrics. */
 export async function executedRuns(url: string): Promise<number> {
   const metrics = await (await fetch(`${url}/metrics`)).text();
   const executed = [...metrics.matchAll(/^sluice_runs_completed_total\{.*status="Succeeded".*\} (\d+)$/gm)];
   return executed.reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** Where the flow of `writeFlow` takes deliveries. */
+/** The path of the trigger of `writeFlow`. */
 export const ROUTE = '/flows/api/webhook/push';
 
 interface Variant {
   readonly inputs?: object;
-  /** Fields of the flow, beside its trigger and its step. */
+  /** Further fields of the flow. */
   readonly flow?: object;
   readonly mode?: string;
   readonly delivery?: Delivery;
@@ -143,11 +143,11 @@ const VARIANTS = {
   millionNonces: { nonces: 1_000_000 },
   identified: { inputs: { webhookEventId: "headers['x-github-delivery']" } },
   filtered: { inputs: { webhookWhen: "body.action == 'changed' && !body.sender.login.startsWith('bot')" } },
-  // As many keys as deliveries: nothing waits, and what is left is the cost of the order itself.
+  // A different key for each delivery: no run waits, so only the cost of the order itself remains.
   serialized: { flow: { serialize: "trigger.headers['x-github-delivery']" } },
 } as const satisfies Record<string, Variant>;
 
-/** The built service; signed deliveries with nonces unless the variant says otherwise. */
+/** The built service; deliveries are signed and have nonces unless the variant says otherwise. */
 export async function sluice(variant: keyof typeof VARIANTS, options: CandidateOptions = {}): Promise<Candidate> {
   const { inputs = {}, flow = {}, mode = 'Enforce', expectedStatus = 200, nonces, ...own }: Variant = VARIANTS[variant];
   const { headers, body } = own.delivery ?? delivery;
@@ -186,7 +186,7 @@ export async function sluice(variant: keyof typeof VARIANTS, options: CandidateO
   };
 }
 
-/** The service on a store that answers acceptances and outcomes at once: what is left is the event loop's work. */
+/** The service on a store that answers acceptances and outcomes at once: only the event loop's work remains. */
 export async function onInstantStore(options: CandidateOptions = {}): Promise<Candidate> {
   const workspace = await createWorkspace();
   await writeFlow(workspace);
@@ -209,17 +209,17 @@ export async function onInstantStore(options: CandidateOptions = {}): Promise<Ca
   };
 }
 
-/** A flow of one step that does nothing, with a trigger for signed deliveries. */
+/** A flow with one step that does nothing, and a trigger for signed deliveries. */
 export function writeFlow(workspace: Workspace, inputs: object = {}, flow: object = {}): Promise<void> {
   const manifest = githubManifest({ inputs, steps: { only: { type: 'NoOp' } } });
   return workspace.writeManifest('push.json', { ...manifest, ...flow });
 }
 
-/** Options of Node for a service: those that are given, and what writes its profiles into a folder of its own. */
+/** The given options of Node, and options to write CPU profiles into a folder for the variant. */
 export function nodeOptions(variant: string, { profileFolder, nodeOptions: given = '' }: CandidateOptions): string {
   if (profileFolder === undefined) return given;
   const folder = join(profileFolder, variant);
   mkdirSync(folder, { recursive: true });
-  // Each thread writes a file of its own when it ends.
+  // Each thread writes a file when it ends.
   return `${given} --cpu-prof --cpu-prof-dir=${folder}`;
 }

@@ -5,8 +5,8 @@ import { createWorkspace, eventually, GITHUB_SECRET, getJson, type Service, star
 import { startPostgres } from '../postgres/server.ts';
 
 /**
- * Prints what it costs to take deliveries that share runs, beside the same deliveries with a run each: answers a second,
- * how long an answer takes, CPU of the service, and when the last run has ended.
+ * Compares deliveries that share runs with the same deliveries with a run each. Prints answers per second, time per
+ * answer, the service's CPU, and when the last run ended.
  */
 const { values } = parseArgs({
   options: {
@@ -15,7 +15,7 @@ const { values } = parseArgs({
     connections: { type: 'string', default: '50' },
     /** Bytes of a body. */
     body: { type: 'string', default: '1024' },
-    /** On a PostgreSQL of its own that flushes as usual; else on SQLite. */
+    /** Use a separate PostgreSQL with normal flushing; by default SQLite. */
     postgres: { type: 'boolean', default: false },
   },
 });

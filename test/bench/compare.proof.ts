@@ -10,7 +10,7 @@ it('a pull request is told the bytes of its package and the CPU of a delivery, n
   const { stdout } = await promisify(execFile)(
     process.execPath,
     ['--import', 'jiti/register', 'test/bench/compare.ts', '--base', ROOT, ...quick],
-    // Without what tells a child that it is part of a test.
+    // Without the variables that mark a child process as part of a test.
     { cwd: ROOT, env: { PATH: process.env.PATH, HOME: process.env.HOME } },
   );
   expect(stdout).toMatch(/^### Size and speed\n\n\| \| base \| this \| change \|\n/);

@@ -7,9 +7,9 @@ import { startLoader } from './load.ts';
 import { type Conditions, measureQuietly } from './measure.ts';
 
 /**
- * Compares this checkout with another one, both built, and prints a comment for a pull request: the bytes of the package,
- * and the CPU of an accepted delivery with its run. Both are loaded in turn in one run, because figures of two machines, or
- * of two hours of one, cannot be compared.
+ * Compares this checkout with another one, both built, and prints a comment for a pull request: the bytes of the
+ * package, and the CPU of an accepted delivery with its run. Both are loaded in turn in one run, because figures of two
+ * machines, or of two hours on one machine, cannot be compared.
  */
 const { values } = parseArgs({
   options: {
@@ -61,7 +61,7 @@ async function microseconds(side: Side): Promise<number> {
 const measured: Record<Side, number[]> = { base: [], head: [] };
 try {
   for (let round = 0; round < Number(values.rounds); round += 1) {
-    // Each goes first as often as the other.
+    // Each side goes first equally often.
     const order: Side[] = round % 2 === 0 ? ['base', 'head'] : ['head', 'base'];
     for (const side of order) measured[side].push(await microseconds(side));
   }

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { PAGE_BYTES } from '../../src/store/sqlite/connection.ts';
 
-// What the kernel counts of processes and of the machine: /proc, on Linux alone.
+// The kernel's counters of processes and of the machine: from /proc, on Linux only.
 
-/** CPU seconds of a process, by the thread that used them. */
+/** CPU seconds of a process, by thread. */
 export interface CpuSeconds {
   /** The main thread: HTTP, gates, the dispatcher. */
   readonly loop: number;
@@ -16,7 +16,7 @@ export interface CpuSeconds {
 
 const WRITER = 'sqlite-writer';
 
-/** How much each thread of a process has used since it started; null where the kernel does not say. */
+/** CPU seconds of each thread since the process started; null if the kernel does not say. */
 export function cpuOf(pid: number): CpuSeconds | null {
   try {
     const used = { loop: 0, writer: 0, rest: 0 };
@@ -41,15 +41,15 @@ function threadsOf(pid: number): { id: number; name: string }[] {
   }));
 }
 
-/** What a process and its children have written so far. */
+/** Bytes that a process and its children have written so far. */
 export interface Io {
-  /** Bytes that they passed to write calls, those for sockets included. */
+  /** Bytes that they passed to write calls, including those for sockets. */
   readonly passed: number;
-  /** Bytes of the system's cache that were to be written to a disk because of them. */
+  /** Bytes of the system's cache that they marked to be written to a disk. */
   readonly dirtied: number;
 }
 
-/** Null where the kernel does not say. */
+/** Null if the kernel does not say. */
 export function ioOf(pid: number): Io | null {
   try {
     const all = familyOf(pid).map((one) => `/proc/${one}/io`);
@@ -61,16 +61,16 @@ export function ioOf(pid: number): Io | null {
 }
 
 /**
- * Bytes that were written to disks, at most. The cache counts whole folios: for a page of 8 KB in a file that was made by
- * large writes, as PostgreSQL makes its log, Linux 6.18 counts 1 MiB on ext4.
+ * Upper bound of the bytes written to disks. The cache counts whole folios: for a page of 8 KB in a file that was made
+ * by large writes, as PostgreSQL makes its log, Linux 6.18 counts 1 MiB on ext4.
  */
 export const writtenBetween = (before: Io, after: Io) =>
   Math.min(after.passed - before.passed, after.dirtied - before.dirtied);
 
-/** A frame of the write-ahead log: its header and a page. */
+/** A frame of the write-ahead log: a header and a page. */
 const FRAME_BYTES = 24 + PAGE_BYTES;
 
-/** Pages that the thread that writes to the database has appended to its log; null for a process without one. */
+/** Pages that the writing thread has appended to its log; null for a process without such a thread. */
 export function pagesLogged(pid: number): number | null {
   try {
     const writer = threadsOf(pid).find(({ name }) => name === WRITER);
@@ -96,7 +96,7 @@ export function residentMb(pid: number): number {
 
 const TICKS_A_SECOND = 100;
 
-/** CPU seconds that the whole machine has used since it started, waiting for disks not counted. */
+/** CPU seconds of the whole machine since it started, without waiting for disks. */
 export function machineCpu(): number {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = (
     readFileSync('/proc/stat', 'utf8').split('\n')[0]?.split(/\s+/).slice(1) ?? []
@@ -104,12 +104,12 @@ export function machineCpu(): number {
   return (user + nice + system + irq + softirq) / TICKS_A_SECOND;
 }
 
-/** CPU seconds of a process, of its children, and of those of them that have ended. */
+/** CPU seconds of a process and its children, including ended ones. */
 export function cpuOfFamily(pid: number): number {
   return familyOf(pid).reduce((sum, one) => sum + cpuWithWaited(one), 0);
 }
 
-/** CPU seconds of a process and of the children that it has waited for; 0 if it has ended. */
+/** CPU seconds of a process and of the children it has waited for; 0 if it has ended. */
 export function cpuWithWaited(pid: number): number {
   const [utime = 0, stime = 0, cutime = 0, cstime = 0] = (statOf(pid)?.slice(11, 15) ?? []).map(Number);
   return (utime + stime + cutime + cstime) / TICKS_A_SECOND;
@@ -120,7 +120,7 @@ function familyOf(parent: number): number[] {
   return [parent, ...all.map(Number).filter((pid) => Number(statOf(pid)?.[1]) === parent)];
 }
 
-/** What /proc says of a process after its name, which may have blanks: state, parent and so on. */
+/** The fields of /proc/PID/stat after the name, which may contain blanks: state, parent and so on. */
 function statOf(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -130,7 +130,7 @@ function statOf(pid: number): string[] | undefined {
   }
 }
 
-/** Keeps a process and all its threads on some cores, named as taskset names them, such as `0-2`. */
+/** Pins a process with all its threads to cores, in the notation of taskset, such as `0-2`. */
 export function keepOn(cores: string, pid: number): void {
   execFileSync('taskset', ['-a', '-c', '-p', cores, String(pid)], { stdio: 'ignore' });
 }

@@ -7,8 +7,8 @@ import pino from 'pino';
 import { buildApp } from '../../src/app.ts';
 
 /**
- * Deploys a folder of many flows in several ways, and prints for each how long it took and the longest time for which the
- * event loop did nothing else: so long a delivery waits that arrives meanwhile. Figures of two machines cannot be compared.
+ * Deploys a folder of many flows in several ways. Prints the duration of each, and the longest time that the event loop
+ * was blocked, which is how long a delivery may have to wait. Figures of two machines cannot be compared.
  */
 const { values } = parseArgs({ options: { flows: { type: 'string', default: '1000' } } });
 const count = Number(values.flows);
@@ -40,7 +40,7 @@ const manifestOf = (at: number, version: string) => ({
     check: { type: 'NoOp', runAfter: after('log') },
     large: { type: 'NoOp', runAfter: { check: { statuses: ['Succeeded'], when: 'trigger.body.total > 100' } } },
     call: { type: 'HttpRequest', inputs: { url: 'http://localhost:1/' }, runAfter: after('check') },
-    // All run one flow, the last one.
+    // All run the last flow.
     ...(at === count - 1
       ? {}
       : { sub: { type: 'RunFlow', inputs: { flow: idOf(count - 1) }, runAfter: after('call') } }),
@@ -56,7 +56,7 @@ async function measure<Value>(what: string, work: () => Promise<Value>): Promise
   const began = performance.now();
   const value = await work();
   const seconds = (performance.now() - began) / 1000;
-  // The last block is seen by a timer that is due after it.
+  // A timer due after the last block records it.
   await new Promise((resolve) => setTimeout(resolve, 5));
   delay.disable();
   console.log(`${what}: ${seconds.toFixed(2)} s, longest block ${(delay.max / 1e6).toFixed(0)} ms`);

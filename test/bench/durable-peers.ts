@@ -12,7 +12,7 @@ import { answering, type Peer, scriptedPeer } from './peers.ts';
 
 const FASTIFY = 'fastify@5.12.8';
 
-/** What users would take instead: each stores a verified delivery under its id before it answers, and runs one step of it. */
+/** Users' alternatives: each stores a verified delivery under its id before it answers, and runs one step of it. */
 export function durablePeers(postgres: OnPostgres): Peer[] {
   const onPostgres = (name: string, script: string, packages: readonly string[]): Peer => ({
     name,
@@ -44,7 +44,7 @@ export function durablePeers(postgres: OnPostgres): Peer[] {
   ];
 }
 
-/** A server that a peer stores its deliveries in. */
+/** A server in which a peer stores its deliveries. */
 interface Helper {
   readonly pid: number;
   stop(): Promise<void>;
@@ -52,7 +52,7 @@ interface Helper {
 
 type StartServer = (packages: string) => Promise<Helper & { readonly env: Record<string, string> }>;
 
-/** A peer with a server of its own, both fresh. */
+/** A peer with its own server, both fresh. */
 function withServer(startServer: StartServer, script: string): Peer['make'] {
   return async (folder) => {
     const server = await startServer(folder);
@@ -80,7 +80,7 @@ function withHelper(candidate: Candidate & { origin: string }, helper: Helper): 
   };
 }
 
-/** Debian's redis-server, or any of that name; each write is flushed to the disk before it is answered. */
+/** Debian's redis-server, or any of that name; each write is flushed to the disk before the answer. */
 async function startRedis() {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-redis-'));
   const port = await freePort();
@@ -91,7 +91,7 @@ async function startRedis() {
   return { pid: child.pid ?? 0, env: { PEER_REDIS_PORT: String(port) }, stop: stopAndRemove(child, folder) };
 }
 
-/** The server that is a binary in a package for this platform. Its log is flushed by default. */
+/** The server's binary from the package for this platform. It flushes its log by default. */
 async function startRestate(packages: string) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-restate-'));
   const [node, ingress, admin] = [await freePort(), await freePort(), await freePort()];
@@ -114,7 +114,7 @@ async function startRestate(packages: string) {
   return { pid: child.pid ?? 0, env: urls, stop: stopAndRemove(child, folder) };
 }
 
-/** Rejects where the program is missing. */
+/** Rejects if the program is missing. */
 async function started(child: ChildProcess): Promise<ChildProcess> {
   await once(child, 'spawn');
   return child;

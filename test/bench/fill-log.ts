@@ -12,7 +12,7 @@ export const FLOWS = {
   rare: '3ea15277-9f40-4c31-8d84-6232b04f5d43',
 } as const;
 
-/** One in two hundred thousand deliveries fails with it, all of them old. */
+/** One in two hundred thousand deliveries fails with it; all of these are old. */
 export const RARE_REASON = 'sha1_not_allowed';
 
 const id = (kind: string) => `
@@ -32,9 +32,9 @@ const body = `'{"order":' || k || ',"lines":"' || hex(randomblob(60)) || '"}'`;
 const gateResults = `'[["ip","passed",{"address":"192.0.2.7"}],["signature","passed",{"scheme":"GitHub"}]]'`;
 
 /**
- * Fills the database of a stopped service with so many deliveries and runs, two steps, attempts and search keys each,
- * spread over the 30 days before now; ten per cent of them are rejected. A million take about three minutes and two and
- * a half gigabytes.
+ * Fills the database of a stopped service with this many deliveries and runs, each with two steps, attempts and search
+ * keys, spread over the last 30 days; ten per cent of the deliveries are rejected. A million take about three minutes
+ * and two and a half gigabytes.
  */
 export function fillLog(file: string, count: number): void {
   const db = new Database(file);
@@ -91,7 +91,7 @@ function fillChunk(db: Database.Database, source: string): void {
   }
 }
 
-/** The second step of runs in flight waits, that of failed ones failed. */
+/** The second step waits in runs in flight, and failed in failed runs. */
 function standOf(db: Database.Database): void {
   db.exec(`
     UPDATE steps SET status = 'Failed', output = NULL, error = '{"code":"refused","message":"No.","retryable":false}'

@@ -4,11 +4,11 @@ import { DAY_MS } from '../../src/model/clock.ts';
 import { nonceDigest } from '../../src/store/digest.ts';
 import { hashOfDigest } from '../../src/store/sqlite/nonce-index.ts';
 
-/** How long the nonces live: a filled database is kept for later benches. */
+/** The nonces live long, because later benches use the filled database again. */
 const LIFE_MS = 365 * DAY_MS;
 const NONCES_A_TRANSACTION = 100_000;
 
-/** Puts so many live nonces of one trigger into the database of a stopped service. Ten million, indexed, take two minutes. */
+/** Puts many live nonces of one trigger into a stopped service's database. Ten million, indexed, take two minutes. */
 export function fillNonces(
   file: string,
   trigger: { flowId: string; triggerKey: string },

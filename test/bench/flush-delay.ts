@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A library that makes a process wait at each flush of a file, as a slow disk would. */
+/** A library that delays each flush of a file, as a slow disk would. */
 export interface FlushDelay {
-  /** The environment of the process that is to wait. */
+  /** The environment of the delayed process. */
   readonly env: Readonly<Record<string, string>>;
-  /** Throws if the process runs without the library: the linker only warns of one that it cannot load. */
+  /** Throws if the process runs without the library, because the linker only warns if it cannot load it. */
   check(pid: number): void;
   remove(): Promise<void>;
 }
@@ -26,7 +26,7 @@ int fsync(int file) { return slowly("fsync", file); }
 int fdatasync(int file) { return slowly("fdatasync", file); }
 `;
 
-/** Compiles the library with `cc`. Throws where there is no compiler, and where programs are not preloaded (not Linux). */
+/** Compiles the library with `cc`. Throws without a compiler, and on other systems than Linux, which cannot preload. */
 export async function buildFlushDelay(milliseconds: number): Promise<FlushDelay> {
   if (process.platform !== 'linux') throw new Error('--flush-delay works on Linux only');
   const folder = await mkdtemp(join(tmpdir(), 'sluice-flush-'));

@@ -7,8 +7,8 @@ import type { createSchemeRegistry as CreateRegistry } from '../../src/webhooks/
 import type { signDelivery as SignDelivery } from '../../src/webhooks/schemes/sign.ts';
 
 /**
- * How long the signature gate takes for a delivery of the commonest schemes, here or in another checkout (`--root DIR`), so that
- * a change can be held against what was there before. Figures of two machines, or of two hours, cannot be compared.
+ * Measures the signature gate for the most common schemes, here or in another checkout (`--root DIR`), so that you can
+ * compare before and after a change. Figures of two machines, or of two hours, cannot be compared.
  */
 const { values } = parseArgs({
   options: {
@@ -37,7 +37,7 @@ const settings = {
   schemes: createSchemeRegistry(),
 } as unknown as SignatureSettings;
 
-/** Microseconds of the processor for one check: the least of the rounds, which the machine's other work disturbs least. */
+/** CPU microseconds of one check: the minimum of the rounds, which other work on the machine disturbs least. */
 async function measure(name: string): Promise<{ readonly least: number; readonly median: number }> {
   const spec = BUILT_IN_SCHEMES.find((it) => it.name === name);
   if (spec === undefined) throw new Error(`there is no scheme ${name}`);
@@ -75,7 +75,7 @@ async function measure(name: string): Promise<{ readonly least: number; readonly
     const { user, system } = process.cpuUsage(begun);
     times.push((user + system) / count);
   }
-  // The first warms up.
+  // The first round is a warm-up.
   const sorted = times.slice(1).sort((one, other) => one - other);
   return { least: sorted[0] ?? Number.NaN, median: sorted[Math.floor(sorted.length / 2)] ?? Number.NaN };
 }

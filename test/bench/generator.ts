@@ -7,17 +7,17 @@ import type { Figures, Load } from './load.ts';
 import { timetable } from './timetable.ts';
 
 /**
- * Loads a server, in a process of its own: one load for each message. With a rate it is an open loop: requests have a
- * timetable, and the latency of each counts from its time there, however late it could be sent. Why no library: autocannon
- * sends all requests of a second at its beginning and as fast as answers allow, and estimates the latency of those that it
- * could not send; wrk has no rate. Histograms are those of Node, which are HDR histograms.
+ * Loads a server from a separate process: one load for each message. With a rate it is an open loop: requests have a
+ * timetable, and latency counts from the scheduled time, however late the request was sent. Why no library: autocannon
+ * sends all requests of a second at its beginning, as fast as answers allow, and estimates the latency of those it
+ * could not send; wrk has no rate. Histograms are Node's, which are HDR histograms.
  */
 
-/** An answer may take so long; after that its request has failed. */
+/** A request without an answer after this time has failed. */
 const MAX_ANSWER_MS = 10_000;
 const HISTOGRAM = { lowest: 1, highest: 3_600_000_000, figures: 3 };
 
-/** A keep-alive connection, or one for each request; one request at a time. */
+/** One request at a time, over a keep-alive connection or a new connection for each. */
 class Connection {
   readonly #address: { host: string; port: number };
   readonly #closes: boolean;
@@ -25,7 +25,7 @@ class Connection {
   readonly #idAt: number;
   #socket: Socket | undefined;
   #received = '';
-  /** Set while an answer is owed. */
+  /** Set while a request waits for its answer. */
   #onAnswer: ((status: number) => void) | undefined;
 
   constructor({ url, headers, body, closes = false }: Load) {
@@ -49,12 +49,12 @@ class Connection {
     await once(this.#socket, 'connect');
   }
 
-  /** Yields the status; 0 if there was no answer. */
+  /** Calls back with the status, or 0 without an answer. */
   send(onAnswer: (status: number) => void): void {
     this.#onAnswer = onAnswer;
     this.#received = '';
     this.#socket ??= this.#connect();
-    // In place: the answer to the last request shows that its bytes are gone.
+    // Overwriting is safe: the answer to the last request shows that its bytes were sent.
     this.#request.write(randomUUID(), this.#idAt, 'latin1');
     this.#socket.write(this.#request);
   }
@@ -91,7 +91,7 @@ class Connection {
   }
 }
 
-/** The status of an answer that is there as a whole. */
+/** The status of a complete answer; otherwise undefined. */
 function statusOf(answer: string): number | undefined {
   const headEnd = answer.indexOf('\r\n\r\n');
   if (headEnd === -1) return undefined;
@@ -101,7 +101,7 @@ function statusOf(answer: string): number | undefined {
   return isWhole ? Number(answer.slice(9, 12)) : undefined;
 }
 
-/** Counts answers, and yields the figures of a load. */
+/** Counts answers and computes the figures of a load. */
 function createRecord() {
   const latency = createHistogram(HISTOGRAM);
   const statuses = new Map<number, number>();
@@ -125,7 +125,7 @@ function createRecord() {
   };
 }
 
-/** Each connection sends its next request when it has the answer to the last one, until count or time is reached. */
+/** Each connection sends its next request after the answer to the last one, until count or time is reached. */
 async function closedLoop(load: Load): Promise<Figures> {
   const { connections, seconds, count = Number.POSITIVE_INFINITY } = load;
   const record = createRecord();
@@ -153,7 +153,7 @@ async function closedLoop(load: Load): Promise<Figures> {
   return record.figures();
 }
 
-/** Requests go out at their times, each over a connection that is free; if none is, the request waits and its time runs. */
+/** Sends each request on time over a free connection; if none is free, the request waits and its latency grows. */
 async function openLoop(load: Load, rate: number): Promise<Figures> {
   const { count, dueAt, dueUntil } = timetable(rate, load.seconds);
   const free = Array.from({ length: load.connections }, () => new Connection(load));
@@ -167,7 +167,7 @@ async function openLoop(load: Load, rate: number): Promise<Figures> {
     const sendDue = () => {
       const due = dueUntil(performance.now() - record.startedAt);
       while (sent < due) {
-        // The one that has been idle longest, so that all of them are used.
+        // The connection that has been idle longest, so that all are used.
         const connection = free.shift();
         if (connection === undefined) return;
         const scheduledAt = record.startedAt + dueAt(sent);
@@ -182,7 +182,7 @@ async function openLoop(load: Load, rate: number): Promise<Figures> {
       }
     };
     clock.on('message', sendDue);
-    // After the start of the record: a tick that came before its request is due would find nothing to send.
+    // After the record's start: a tick that comes before its request is due would find nothing to send.
     clock.postMessage(Number(process.hrtime.bigint()) / 1e6);
   });
   await ended;
@@ -191,7 +191,7 @@ async function openLoop(load: Load, rate: number): Promise<Figures> {
   return record.figures();
 }
 
-/** Timers of the event loop are a millisecond late; a thread that only waits is not. It is told when the timetable starts. */
+/** The event loop's timers are a millisecond late; a thread that only waits is not. It gets the start by message. */
 const CLOCK = `
 const { parentPort, workerData: intervalMs } = require('node:worker_threads');
 const cell = new Int32Array(new SharedArrayBuffer(4));
@@ -204,7 +204,7 @@ parentPort.once('message', (startedAt) => {
 });`;
 const MIN_TICK_MS = 0.25;
 
-/** Sends a message whenever a request is due, or several. */
+/** Sends a message whenever one or more requests are due. */
 async function openClock(rate: number): Promise<Worker> {
   const clock = new Worker(CLOCK, { eval: true, workerData: Math.max(MIN_TICK_MS, 1000 / rate) });
   await once(clock, 'online');

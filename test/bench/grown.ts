@@ -12,29 +12,29 @@ import { fillNonces } from './fill-nonces.ts';
 
 const DELIVERIES = 1_000_000;
 const NONCES = 10_000_000;
-/** Filling takes twice what is left in the end, because of the write-ahead log. */
+/** Because of the write-ahead log, filling takes twice the final size. */
 const NEEDED_BYTES = 12e9;
 
 /** A database that has grown for a long time. */
 interface Grown {
   readonly name: string;
-  /** Nothing is removed. */
+  /** The service removes nothing. */
   resting(): Promise<Candidate>;
-  /** The delivery log is cut to its last day, which starts with the service. */
+  /** The service cuts the delivery log to its last day, from its start. */
   removingDeliveries(): Promise<Candidate>;
-  /** Expired nonces go, and then the runs that are older than a day: what is swept a minute after the start. */
+  /** The sweep a minute after the start removes expired nonces, then runs older than a day. */
   removingRuns(): Promise<Candidate>;
   /** Removes the folder unless it was given. */
   remove(): Promise<void>;
 }
 
-/** Uses the database that an earlier bench left in the folder, or fills one there. */
+/** Uses the database that an earlier bench left in the folder, or fills a new one. */
 export async function openGrown(given: string | undefined, options: CandidateOptions): Promise<Grown> {
   const folder = given === undefined ? await mkdtemp(join(tmpdir(), 'sluice-grown-')) : resolve(given);
   const workspace: Workspace = {
     folder,
     writeManifest: (name, manifest) => writeFile(join(folder, 'manifests', name), JSON.stringify(manifest)),
-    // A row of the bench removes nothing: the next one goes on with this database.
+    // Does nothing, because the next row of the bench uses this database too.
     remove: async () => {},
   };
   const file = join(folder, 'data/sluice.db');
@@ -57,7 +57,7 @@ export async function openGrown(given: string | undefined, options: CandidateOpt
   };
 }
 
-/** Before what is to be measured begins. */
+/** How long before the sweep the load begins. */
 const SHORTLY_MS = 1000;
 
 const KEEP_ALL = {
@@ -80,7 +80,7 @@ async function fill(workspace: Workspace, file: string, mark: string): Promise<v
   await writeFile(mark, JSON.stringify({ deliveries: DELIVERIES, nonces: NONCES, seconds }));
 }
 
-/** About what five seconds of load leave time to purge. */
+/** About as many as can be purged during five seconds of load. */
 const EXPIRED = 60_000;
 
 function expireNonces(file: string): void {
@@ -92,7 +92,7 @@ function expireNonces(file: string): void {
   db.close();
 }
 
-/** Says in the end how many rows were removed, as the proof that anything was. */
+/** At the end, prints how many rows were removed, as proof that rows were removed at all. */
 async function counted(file: string, table: string, making: Promise<Candidate>): Promise<Candidate> {
   const count = () => {
     const db = new Database(file, { readonly: true });

@@ -5,8 +5,8 @@ import { startTarget } from '../e2e/hostile-service.ts';
 import { cpuOf, sumOf } from './counters.ts';
 
 /**
- * Sends the bodies of the proofs of hostile input to the built service, one by one, and prints the processor time that each
- * took, to the end of its run. Ends with 1 where one took more than two seconds: the freezes found before took 4 to 30.
+ * Sends the bodies of the hostile-input proofs to the built service, one by one, and prints the processor time of each
+ * until its run ends. Exits with 1 if one took more than two seconds: the freezes found before took 4 to 30.
  */
 const MOST_SECONDS = 2;
 

@@ -1,5 +1,5 @@
-// The built service on a store that answers acceptances and outcomes at once and keeps nothing of them; everything else
-// is answered by a database in memory. It prints its address.
+// The built service on a store that answers acceptances and outcomes at once and stores none of them; an in-memory
+// database answers all other calls. Prints its address.
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { buildApp } from '../../dist/app.js';

@@ -9,8 +9,8 @@ import { startPostgres } from '../postgres/server.ts';
 import { FLOWS, fillLog, RARE_REASON } from './fill-log.ts';
 
 /**
- * Asks every list, with every filter, of a service whose database is large, and prints how long the answers took, and how
- * long the event loop was held meanwhile: the latter is what deliveries wait for.
+ * Asks every list, with every filter, of a service with a large database. Prints how long the answers took, and how
+ * long the event loop was blocked meanwhile, because deliveries wait for that.
  */
 const { values } = parseArgs({
   options: {
@@ -19,9 +19,9 @@ const { values } = parseArgs({
     // A folder that an earlier bench left, to save filling one.
     folder: { type: 'string' },
     keep: { type: 'boolean', default: false },
-    // `postgres` asks a copy of the database on a server of its own.
+    // `postgres` uses a copy of the database on a separate server.
     store: { type: 'string', default: 'sqlite' },
-    // Asks only for addresses with this text in them, such as `search`.
+    // Asks only URLs that contain this text, such as `search`.
     only: { type: 'string', default: '' },
   },
 });
@@ -79,7 +79,7 @@ const runFilters = ['', ...Object.values(FLOWS).map((flowId) => `flowId=${flowId
     [flow, filter].filter((part) => part !== '').join('&'),
   ),
 );
-/** Whole values of search keys and their beginnings: of one row, of every hundredth, of all. */
+/** Whole search keys and prefixes: of one row, of every hundredth, of all. */
 const keys = [`SO-${Math.floor(rows / 2)}`, 'SO-50', 'SO-', 'orders/create', 'orders/cancel'].flatMap((value) => [
   `search=${value}`,
   `searchKeys=${value.startsWith('SO') ? 'order' : 'event'}:${value}`,
@@ -151,7 +151,7 @@ for (const url of urls.filter((each) => each.includes(values.only))) {
   const times: number[] = [];
   const loop = monitorEventLoopDelay({ resolution: 1 });
   for (let round = 0; round <= repeat; round += 1) {
-    // The first answer is not counted: it prepares the statement and reads cold pages.
+    // The first answer is not counted, because it prepares the statement and reads cold pages.
     if (round === 1) loop.enable();
     const startedAt = performance.now();
     const response = await fetch(`${base}${url}`);

@@ -6,46 +6,46 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { chanceOf } from '../chance.ts';
 
-/** One load over loopback; every request carries an `X-GitHub-Delivery` of its own, a random GUID as GitHub's are. */
+/** One load over loopback; each request has a new `X-GitHub-Delivery`, a random GUID like GitHub's. */
 export interface Load {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly seconds: number;
-  /** It ends after so many requests, if that is earlier. */
+  /** The load ends after this many requests, if that is earlier. */
   readonly count?: number | undefined;
   readonly connections: number;
-  /** Whether each request gets a connection of its own, as from most publishers. */
+  /** Open a new connection for each request, as most publishers do. */
   readonly closes?: boolean | undefined;
-  /** So many requests a second by a timetable; as many as are answered where not given. */
+  /** Requests per second by a timetable; without it, as many as are answered. */
   readonly rate?: number | undefined;
 }
 
 export interface Figures {
-  /** Those that were answered. */
+  /** Answered requests. */
   readonly requests: number;
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly p999Ms: number;
-  /** Requests without an answer, or with a status other than the one that most have. */
+  /** Requests without an answer, or with a status other than the most frequent one. */
   readonly failed: number;
-  /** The status of the answers. */
+  /** The most frequent status. */
   readonly status: number;
 }
 
 export interface Loader {
-  /** What makes the loads without a rate. */
+  /** The program that makes the loads without a rate. */
   readonly name: string;
-  /** Our own process that makes the others. */
+  /** Our process that makes the other loads. */
   readonly pid: number;
   run(load: Load): Promise<Figures>;
   stop(): void;
 }
 
 /**
- * Loads come from `generator.ts`, but the highest ones from wrk where it is installed: a request costs it 13 µs of CPU on
- * the cores that the service needs.
+ * Loads come from `generator.ts`; those without rate and count come from wrk if installed: its requests cost the cores
+ * that the service needs only 13 µs of CPU each.
  */
 export function startLoader(name: string | undefined): Loader {
   const hasWrk = spawnSync('wrk', ['-v']).error === undefined;
@@ -56,7 +56,7 @@ export function startLoader(name: string | undefined): Loader {
   const ended = once(generator, 'exit').then(() => {
     throw new Error('the generator of loads has ended');
   });
-  // Nobody waits for it between two loads.
+  // Between two loads no code awaits it.
   ended.catch(() => {});
   return {
     name: usesWrk ? 'wrk' : 'own generator',
@@ -87,7 +87,7 @@ async function runWrk(load: Load): Promise<Figures> {
   }
 }
 
-/** Each load of a process has delivery ids of its own. */
+/** Gives each load of a process different delivery ids. */
 const loads = chanceOf('loads of wrk');
 
 function wrkScript({ headers: given, body, closes }: Load): string {

@@ -18,32 +18,32 @@ import type { Figures, Load, Loader } from './load.ts';
 /** One line of the table. */
 export interface Row {
   readonly name: string;
-  /** Starts what is loaded, in a process of its own. */
+  /** Starts the server to load, in a separate process. */
   readonly make: () => Promise<Candidate>;
-  /** The row that the ratio is of. */
+  /** The row that the ratio refers to. */
   readonly base: string;
   readonly closes?: boolean;
   readonly rate?: number;
-  /** Instead of as many as for the other rows. */
+  /** Overrides the number for all rows. */
   readonly connections?: number;
-  /** Measured from the first delivery on. */
+  /** Measured from the first delivery, without a warm-up. */
   readonly isCold?: boolean;
 }
 
 export interface Measured extends Figures {
   readonly cpu: CpuSeconds | null;
-  /** CPU seconds of the processes that work for it, such as its database server; null where it has none. */
+  /** CPU seconds of the processes that work for it, such as its database server; null if it has none. */
   readonly helperCpu: number | null;
   readonly writtenBytes: number | null;
   /** Pages of its write-ahead log. */
   readonly pages: number | null;
-  /** Runs that ended during the load, and the longest that a due step had waited at any time of it; null where nothing is run. */
+  /** Runs that ended during the load, and the longest wait of a due step at any time of it; null if nothing is run. */
   readonly executed: number | null;
   readonly oldestDueMs: number | null;
   readonly firstStepP99Ms?: number | null | undefined;
   /** From the start of the process to its first answer. */
   readonly firstAnswerMs?: number;
-  /** Resident memory before the first load, and the most during this one. */
+  /** Resident memory before the first load, and the maximum during this one. */
   readonly idleMb?: number;
   readonly loadedMb: number;
   /** Cores that other programs used meanwhile. */
@@ -54,17 +54,17 @@ export interface Conditions {
   readonly loader: Loader;
   readonly seconds: number;
   readonly connections: number;
-  /** Deliveries before a figure is taken. */
+  /** Deliveries before a measurement. */
   readonly warmUp: number;
-  /** How often a load is repeated during which others used the machine. */
+  /** How often a load is repeated if other programs used the machine. */
   readonly repeats: number;
-  /** Called with each process that is loaded. */
+  /** Called with each process under load. */
   readonly onStarted: (pid: number) => void;
 }
 
-/** Other programs may take this much of one core before a load is repeated. */
+/** Other programs may use this much of one core; above it, a load is repeated. */
 const MAX_FOREIGN_CORES = 0.1;
-/** For a server that is so slow that the count would take minutes. */
+/** For servers so slow that the whole warm-up would take minutes. */
 const WARM_UP_MOST_SECONDS = 30;
 const IDLE_MS = 3000;
 const LOOK_EVERY_MS = 250;
@@ -94,7 +94,7 @@ async function measure(candidate: Candidate, load: Load, { loader }: Conditions)
   };
   const looking = setInterval(lookAgain, LOOK_EVERY_MS);
   const figures = await loader.run(load).finally(() => clearInterval(looking));
-  // The candidate is stopped next, and a look reads its database.
+  // Wait for it: it reads the candidate's database, and the candidate is stopped next.
   await lastLook;
   const elapsed = (performance.now() - startedAt) / 1000;
   const after = await state();
@@ -126,7 +126,7 @@ async function measure(candidate: Candidate, load: Load, { loader }: Conditions)
   };
 }
 
-/** By all processes; null where the kernel does not say. */
+/** Bytes of all processes; null if the kernel does not say. */
 function writtenIn(before: readonly (Io | null)[], after: readonly (Io | null)[]): number | null {
   const all = after.map((io, at) => {
     const earlier = before[at];
@@ -136,7 +136,7 @@ function writtenIn(before: readonly (Io | null)[], after: readonly (Io | null)[]
   return Number.isNaN(sum) ? null : sum;
 }
 
-/** One load on a fresh process; repeated where other programs used the machine meanwhile. */
+/** One load on a fresh process; repeated if other programs used the machine meanwhile. */
 export async function measureQuietly(row: Row, conditions: Conditions): Promise<Measured> {
   const { repeats, seconds } = conditions;
   const connections = row.connections ?? conditions.connections;
@@ -166,13 +166,13 @@ async function start(candidate: Candidate, { onStarted }: Conditions) {
   return { firstAnswerMs, idleMb: residentMb(candidate.pid) };
 }
 
-/** As many deliveries as are asked for, at full speed, and the runs of all of them. */
+/** Sends the warm-up deliveries at full speed, and waits until their runs have ended. */
 async function warmUp(candidate: Candidate, load: Load, { loader, warmUp: count }: Conditions): Promise<void> {
   await loader.run({ ...load, count, rate: undefined, seconds: WARM_UP_MOST_SECONDS });
   await settled(candidate);
 }
 
-/** A rate is sustained while no due step waits longer than this, and nearly as many runs end as deliveries come. */
+/** A rate is sustained if no due step waits longer than this, and nearly as many runs end as deliveries arrive. */
 const MAX_DUE_MS = 1000;
 const MIN_SHARE = 0.95;
 
@@ -181,7 +181,7 @@ const keepsUp = (measured: Measured, rate: number) =>
   measured.requestsPerSecond > rate * MIN_SHARE &&
   (measured.executed ?? 0) > measured.requests * MIN_SHARE;
 
-/** Halves the range of rates until it is narrow; yields the figures of the highest rate at which the runs keep up. */
+/** Halves the range of rates until it is narrow; returns the figures of the highest rate at which runs keep up. */
 export async function measureSustained(
   make: () => Promise<Candidate>,
   range: { low: number; high: number },
@@ -216,7 +216,7 @@ export async function measureSustained(
   }
 }
 
-/** Waits until no step is due any more and no run ends. */
+/** Waits until no step is due and no run ends any more. */
 async function settled({ runs }: Candidate): Promise<void> {
   if (runs === undefined) return;
   for (;;) {

@@ -3,13 +3,13 @@ import { createWorkspace, startService } from '../e2e/service.ts';
 import { startPostgres } from '../postgres/server.ts';
 import { type Candidate, type CandidateOptions, delivery, nodeOptions, ROUTE, writeFlow } from './candidates.ts';
 
-/** A PostgreSQL of its own that flushes as usual, and services on it. */
+/** A separate PostgreSQL with normal flushing, and services on it. */
 export interface OnPostgres {
   /** Its first process, the parent of all others. */
   readonly pid: number;
   /** A new database for another program. */
   createDatabase(): Promise<string>;
-  /** One replica on a schema of its own; signed deliveries with nonces. */
+  /** One replica on a new schema; deliveries are signed and have nonces. */
   make(): Promise<Candidate>;
   remove(): Promise<void>;
 }
@@ -18,7 +18,7 @@ export async function openOnPostgres(options: CandidateOptions = {}): Promise<On
   // The last of two settings counts; the tests' server does not flush.
   const server = await startPostgres(['-c', 'fsync=on', '-c', 'shared_buffers=256MB']);
   const pool = new pg.Pool({ connectionString: server.url, max: 2 });
-  // A connection that is lost when the server stops must not hide why a load failed.
+  // Connections lost when the server stops must not hide why a load failed.
   pool.on('error', () => {});
   const { rows } = await pool.query("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::integer AS pid");
   const pid: number = rows[0].pid;

@@ -9,14 +9,14 @@ import { aRun, claimAll, finish, flowId, graphOf, id, succeeded, T0 } from '../s
 import { deploy } from '../store/sub-run-samples.ts';
 
 /**
- * Lets runs wait behind each other, so many of them for so many keys, and prints what an acceptance, a claim and the end of a
- * run took next to those of runs that may overlap, and the memory of the process. Figures of two machines cannot be compared.
+ * Queues many runs behind few keys. Prints the time of an acceptance, a claim and a run's end, next to those of runs
+ * that may overlap, and the memory of the process. Figures of two machines cannot be compared.
  */
 const { values } = parseArgs({
   options: {
     runs: { type: 'string', default: '100000' },
     keys: { type: 'string', default: '1000' },
-    /** Acceptances under way at a time. */
+    /** Concurrent acceptances. */
     width: { type: 'string', default: '32' },
   },
 });
@@ -36,7 +36,7 @@ const rss = () => {
   return process.memoryUsage.rss() / 1024 / 1024;
 };
 
-/** Accepts as many runs, and yields how long all took in seconds. */
+/** Accepts this many runs; returns the total time in seconds. */
 async function acceptAll(count: number, runOf: (n: number) => ReturnType<typeof aRun>): Promise<number> {
   const begunAt = performance.now();
   let next = 0;

@@ -11,9 +11,9 @@ import { type Candidate, candidateOf, startScript } from './candidates.ts';
 /** Another program that receives webhooks. */
 export interface Peer {
   readonly name: string;
-  /** What npm installs for it: versions that are known to work with the scripts in `peers/`. */
+  /** The packages that npm installs for it, in versions known to work with the scripts in `peers/`. */
   readonly packages: readonly string[];
-  /** Starts it in the folder that has the packages and the scripts. */
+  /** Starts it in the folder with the packages and the scripts. */
   readonly make: (folder: string) => Promise<Candidate>;
 }
 
@@ -24,7 +24,7 @@ interface InstalledPeers {
   remove(): Promise<void>;
 }
 
-/** Installs peers into a temporary folder, and says what it does. They are no dependencies of ours: they are large. */
+/** Installs peers into a temporary folder and prints its progress. They are too large to be our dependencies. */
 export async function installPeers(peers: readonly Peer[]): Promise<InstalledPeers> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-peers-'));
   await writeFile(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
@@ -51,7 +51,7 @@ export async function scriptedPeer(folder: string, script: string, env: Record<s
   return { ...candidateOf(server, `${server.url}/hook`), origin: server.url };
 }
 
-/** They verify and store nothing. */
+/** Peers that verify and store nothing. */
 export const VERIFYING_PEERS: readonly Peer[] = [
   { name: 'adnanh/webhook: verifies only', packages: [], make: (folder) => adnanhWebhook(folder, false) },
   { name: 'adnanh/webhook: verifies, starts /bin/true', packages: [], make: (folder) => adnanhWebhook(folder, true) },
@@ -75,7 +75,7 @@ async function adnanhWebhook(folder: string, isRun: boolean): Promise<Candidate>
       parameter: { source: 'header', name: 'X-Hub-Signature-256' },
     },
   };
-  // Verified, then turned away by the second rule: its answer is 200 too.
+  // Verified, then rejected by the second rule, also with 200.
   const never = { match: { type: 'value', value: 'never', parameter: { source: 'header', name: 'X-GitHub-Event' } } };
   const hook = {
     id: 'hook',
@@ -88,14 +88,14 @@ async function adnanhWebhook(folder: string, isRun: boolean): Promise<Candidate>
   const args = ['-hooks', file, '-ip', '127.0.0.1', '-port', String(port), '-urlprefix', ''];
   const startedAt = performance.now();
   const child = spawn('webhook', args, { stdio: 'ignore' });
-  // Rejects where there is no such program.
+  // Rejects if the program is missing.
   await once(child, 'spawn');
   const url = `http://127.0.0.1:${port}/hook`;
   await answering(url, () => child.exitCode === null);
   return candidateOf({ child, startedAt }, url);
 }
 
-/** Waits until a server answers anything. */
+/** Waits until a server gives any answer. */
 export async function answering(url: string, isRunning: () => boolean): Promise<void> {
   for (;;) {
     const isThere = await fetch(url).then(

@@ -9,8 +9,8 @@ import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import { acceptanceOf, aRun, deployOf, graphOf } from '../store/samples.ts';
 
 /**
- * Removes old runs of loops with many children while deliveries are accepted, and prints how long an acceptance took
- * before the removal and during it. Figures of two machines cannot be compared.
+ * Removes old runs of loops with many children while accepting deliveries. Prints the time of an acceptance before and
+ * during the removal. Figures of two machines cannot be compared.
  */
 const { values } = parseArgs({
   options: {
@@ -19,7 +19,7 @@ const { values } = parseArgs({
     /** Bytes of a child's output. */
     bytes: { type: 'string', default: '200' },
     slice: { type: 'string', default: '200' },
-    /** Acceptances under way at a time. */
+    /** Concurrent acceptances. */
     width: { type: 'string', default: '1' },
   },
 });
@@ -54,7 +54,7 @@ function fill(): void {
 }
 
 let accepted = 0;
-/** How long each acceptance took, one after the other in every lane, until it is told to stop. */
+/** Accepts deliveries one after the other in each lane, until stopped; returns the time of each. */
 async function accepting(isOver: () => boolean): Promise<number[]> {
   const times: number[] = [];
   const lane = async () => {

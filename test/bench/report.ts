@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs';
 import { type CpuSeconds, sumOf } from './counters.ts';
 import type { Measured, Row } from './measure.ts';
 
-/** The medians of one row; null where a figure does not exist. */
+/** The medians of one row; null if a figure does not exist. */
 export type Summary = Readonly<Record<keyof typeof FIGURES | 'ratio' | 'timesBase', number | null>> & {
   readonly name: string;
-  /** The row that the ratio is of. */
+  /** The row that the ratio refers to. */
   readonly base: string;
 };
 
@@ -14,7 +14,7 @@ export type Results = ReadonlyMap<Row, readonly Measured[]>;
 
 type Figure = (one: Measured) => number | null | undefined;
 
-/** Microseconds of CPU a delivery. */
+/** Microseconds of CPU per delivery. */
 const micros =
   (of: (one: Measured) => number | null): Figure =>
   (one) => {
@@ -46,7 +46,7 @@ const FIGURES = {
 
 export function summarise(results: Results): Summary[] {
   const summaries = new Map<string, Summary>();
-  // Bases come before the rows that refer to them.
+  // Base rows come before the rows that refer to them.
   for (const [{ name, base }, all] of results) {
     const medians = Object.fromEntries(
       Object.entries(FIGURES).map(([figure, of]: [string, Figure]) => [figure, median(all.map(of))]),
@@ -101,7 +101,7 @@ const REST: readonly Column[] = [
   ['load MB', 'loadedMb', 0],
 ];
 
-/** Two tables in Markdown: what a publisher and the CPU see, and what the disk and the memory do. */
+/** Two Markdown tables: first the publisher's view and the CPU, then the disk and the memory. */
 export function tablesOf(summaries: readonly Summary[]): string {
   return [SPEED, REST].map((columns) => tableOf(summaries, columns)).join('\n');
 }
@@ -121,7 +121,7 @@ function tableOf(summaries: readonly Summary[], columns: readonly Column[]): str
     .join('');
 }
 
-/** Keeps the figures and what they were measured on. */
+/** Writes the figures, with the conditions they were measured under. */
 export function writeJson(path: string, conditions: object, results: Results): void {
   const loads = [...results].map(([{ name }, all]) => ({ name, loads: all }));
   const kept = { at: new Date().toISOString(), ...conditions, medians: summarise(results), rows: loads };

@@ -17,9 +17,9 @@ import type { Acceptance } from '../../src/store/store.ts';
 import { aDelivery, aRun, deployOf, graphOf } from '../store/samples.ts';
 
 /**
- * Prints what an accepted delivery with its run of one step costs SQLite: statements, pages that commits write to the
- * log, bytes that stay in the file, and CPU of the writer. In this thread, so that the counts are exact. A commit takes
- * some acceptances and the outcomes of the steps of the commit before. Delivery ids are random, as GitHub's are.
+ * Prints what SQLite spends on an accepted delivery with its run of one step: statements, pages that commits write to
+ * the log, bytes that remain in the file, and CPU of the writer. All in this thread, so that the counts are exact. A
+ * commit has some acceptances and the outcomes of the previous commit's steps. Delivery ids are random, like GitHub's.
  */
 const { values } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ const { values } = parseArgs({
     batch: { type: 'string', default: '14' },
     /** Bytes of a body. */
     body: { type: 'string', default: '2048' },
-    /** Runs of one key go one at a time, with as many keys as deliveries. */
+    /** Serialize runs by key, with as many keys as deliveries. */
     order: { type: 'boolean', default: false },
     /** Also print the bytes of each table and index, and how often each statement ran. */
     detail: { type: 'boolean', default: false },
@@ -100,7 +100,7 @@ function acceptanceOf(guid: string): Acceptance {
   return { delivery: { ...delivery, runId: run.id }, nonce, verifiedBy: 'd24dfe82', run };
 }
 
-/** A database of its own with what writes to it; `count` is told of each statement that runs, and how long. */
+/** A new database with its writer; calls `count` with each statement and its duration. */
 function openRows(count?: (text: string, micros: number) => void) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-rows-'));
   const file = join(folder, 'rows.db');
@@ -119,7 +119,7 @@ function openRows(count?: (text: string, micros: number) => void) {
     db,
     bytes: () => statSync(file).size,
     log: () => readFileSync(`${file}-wal`),
-    /** Runs calls in one transaction, and yields the microseconds of CPU that they took. */
+    /** Runs calls in one transaction; returns their CPU microseconds. */
     commit(calls: readonly (readonly [name: keyof typeof operations, ...args: unknown[]])[]): number {
       const jobs = calls.map(
         ([name, ...args]): Job =>
@@ -162,7 +162,7 @@ function outcomeOf({ run: { id: runId, startedAt } }: Acceptance) {
   return { ...step, ...times, input: {}, result: { kind: 'succeeded', output: {} } };
 }
 
-/** Writes all deliveries; `isLogged` also counts the pages of each commit. */
+/** Writes all deliveries; calls `onRestart` with the log whenever it reaches RESTART_FRAMES. */
 function load(rows: ReturnType<typeof openRows>, onRestart: (log: Buffer) => void = () => {}) {
   const deploy = deployOf(graphOf({ only: [] }));
   const order = values.order ? { serialize: 'trigger.key' } : {};
@@ -220,7 +220,7 @@ console.log(
 );
 console.log(`${each(bytes, 0)} bytes stored, ${each(micros, 1)} µs of the writer's CPU`);
 
-/** Of each table and index pages written with a commit and bytes stored with a delivery; how long statements take. */
+/** Prints pages and bytes per delivery of each table and index, and the time of statements. */
 function printDetail(db: Database): void {
   const sums = new Map<string, { pages: number; bytes: number }>();
   const owners = db.prepare<[], { name: string; pageno: number }>('SELECT name, pageno FROM dbstat').all();

@@ -1,6 +1,6 @@
-// Which modules a plain delivery walks from its request until its run of two steps has ended, on every thread of the
-// service. It prints their paths under src/ as JSON. A function belongs to the walk if 400 more deliveries call it at
-// least 400 times more, so that neither the start, nor timers, nor statements that are prepared once count.
+// Lists the modules that a plain delivery runs through, from its request to the end of its run of two steps, on every
+// thread of the service. Prints their paths under src/ as JSON. A function counts if 400 more deliveries call it at
+// least 400 times more, which excludes the start, timers, and statements that are prepared once.
 import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -43,7 +43,7 @@ for (const [place, count] of many) if (count - (few.get(place) ?? 0) >= MORE) wa
 const modules = await modulesOf([...walked.keys()]);
 process.stdout.write(`${JSON.stringify(modules, null, 2)}\n`);
 
-/** How often each function was called in the life of a service that takes so many deliveries, by script and offset. */
+/** Calls of each function in the life of a service that receives this many deliveries, by script and offset. */
 async function callsOf(deliveries) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-spine-'));
   await mkdir(join(folder, 'manifests'));

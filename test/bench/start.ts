@@ -64,7 +64,7 @@ interface Started {
   readonly idleMb: number;
 }
 
-/** One process from its start to idleness. */
+/** One process from its start until it is idle. */
 async function start({ make }: Row): Promise<Started> {
   const candidate = await make();
   const { pid, startedAt } = candidate;
@@ -81,7 +81,7 @@ async function start({ make }: Row): Promise<Started> {
   }
 }
 
-/** The memory while every sender has sent all of its body but the last byte. */
+/** The memory while every sender has sent its body except the last byte. */
 async function withSlowSenders({ make }: Row): Promise<number> {
   const candidate = await make();
   const sockets: Socket[] = [];
@@ -91,7 +91,7 @@ async function withSlowSenders({ make }: Row): Promise<number> {
     const body = Buffer.alloc(MEBIBYTE - 1, 'x');
     let answered = 0;
     for (let index = 0; index < senders; index += 1) {
-      // Addresses of their own, because the bodies of one client have a share that is smaller than this.
+      // Different addresses, because one client's share for bodies is smaller than this.
       const localAddress = `127.0.1.${1 + (index % 250)}`;
       const socket = connect({ host: hostname, port: Number(port), localAddress });
       sockets.push(socket);
@@ -101,7 +101,7 @@ async function withSlowSenders({ make }: Row): Promise<number> {
       socket.write(head);
       await new Promise((sent) => socket.write(body, sent));
     }
-    // What the kernel has taken may still be on its way to the process.
+    // Bytes that the kernel accepted may not have reached the process yet.
     await wait(2000);
     if (answered > 0) throw new Error(`${answered} slow senders were answered: the figure is void`);
     return residentMb(candidate.pid);
@@ -116,7 +116,7 @@ interface Flooded {
   readonly afterMb: number;
 }
 
-/** The memory of each at the end of a flood of its own, and after a time without requests that all spend at once. */
+/** The memory of each after its flood, and again after a time without requests, the same for all. */
 async function afterFloods(): Promise<Flooded[]> {
   const candidates: Candidate[] = [];
   try {

@@ -15,13 +15,13 @@ import { createLiveEvents } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
 /**
- * Runs many runs of a flow of five NoOp steps on a database in a file, and prints steps per second and the time from the
- * moment that a run is durable to the start of its first step. Figures of two machines cannot be compared.
+ * Runs many runs of a flow of five NoOp steps on a database in a file. Prints steps per second, and the time from the
+ * commit of a run to the start of its first step. Figures of two machines cannot be compared.
  */
 const { values } = parseArgs({
   options: {
     runs: { type: 'string', default: '10000' },
-    /** Runs that are started at once. */
+    /** Runs started at once. */
     width: { type: 'string', default: '50' },
     concurrency: { type: 'string', default: '16' },
   },

@@ -1,15 +1,15 @@
-/** When the requests of a steady rate are to be sent: evenly, and regardless of what became of earlier ones. */
+/** The send times of a steady rate: evenly spaced, whatever happened to earlier requests. */
 export interface Timetable {
   readonly count: number;
-  /** Milliseconds from the start to the request, the first being 0. */
+  /** Milliseconds from the start to the request; 0 for the first. */
   dueAt(index: number): number;
-  /** How many requests are due so many milliseconds after the start. */
+  /** How many requests are due this many milliseconds after the start. */
   dueUntil(elapsedMs: number): number;
 }
 
 export function timetable(ratePerSecond: number, seconds: number): Timetable {
   const count = Math.round(ratePerSecond * seconds);
-  // Multiplied anew for each: a sum of intervals would drift.
+  // Computed from the index each time: a sum of intervals would drift.
   const dueAt = (index: number) => (index * 1000) / ratePerSecond;
   return {
     count,

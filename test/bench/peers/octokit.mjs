@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { createNodeMiddleware, Webhooks } from '@octokit/webhooks';
 
-// The middleware verifies, parses and hands each delivery to a handler that does nothing.
+// The middleware verifies, parses and passes each delivery to a handler that does nothing.
 const webhooks = new Webhooks({ secret: process.env.PEER_SECRET });
 webhooks.on('push', () => {});
 const middleware = createNodeMiddleware(webhooks, { path: '/hook' });

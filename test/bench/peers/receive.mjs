@@ -2,8 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import Fastify from 'fastify';
 
 /**
- * What every durable peer has in common: takes GitHub's deliveries, verifies them, stores each by `store(id, delivery)`
- * before it answers, and says how many were executed. It prints its address.
+ * Shared by all durable peers: receives GitHub's deliveries, verifies them, stores each with `store(id, delivery)`
+ * before it answers, and reports how many were executed. Prints its address.
  */
 export async function receive(store) {
   let executed = 0;
@@ -20,7 +20,7 @@ export async function receive(store) {
   });
   app.get('/executed', async () => String(executed));
   return {
-    /** The step: it does nothing with the delivery that was handed to it. */
+    /** The step: checks that it got the delivery, and counts it. */
     step(delivery) {
       if (delivery.event === undefined) throw new Error('the step got no delivery');
       executed += 1;

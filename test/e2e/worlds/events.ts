@@ -20,7 +20,7 @@ const FLOW = idOfFlow('a');
 const KEYS = 5;
 const EVENTS = 12;
 
-/** Nonces, idempotency keys, event ids, filters, schemas, signatures, closed flows: which refuses first, what is kept. */
+/** Nonces, idempotency keys, event ids, filters, schemas, signatures, closed flows: which refuses first, what stays. */
 export class Events extends Played<State> implements World {
   protected state: State = { nonces: {}, keys: {}, events: {}, runs: [], admission: 'open' };
   readonly #sent: Sent[] = [];
