@@ -90,7 +90,7 @@ describe('a batch of acceptances', () => {
     await store.accept(acceptanceOf(1, { nonce: aNonce({ value: 'known' }) }));
     const query = vi.spyOn(pg.Client.prototype, 'query');
     onTestFinished(() => query.mockRestore());
-    // Of this store alone: the spy sees every connection of the process.
+    // Only of this store: the spy sees every connection of the process.
     const isOwn = (client: unknown) => JSON.stringify(Object(client).connectionParameters).includes(applicationName);
     const begun = () =>
       query.mock.calls.filter(([text], at) => (text as unknown) === 'BEGIN' && isOwn(query.mock.contexts[at])).length;
@@ -142,7 +142,7 @@ describe('a batch of acceptances', () => {
     });
     type Call = typeof call extends fc.Arbitrary<infer Value> ? Value : never;
     let last = 0;
-    // Ids and names of one group of calls are its own.
+    // Each group of calls has different ids and names.
     const given = (calls: readonly Call[], group: number): Acceptance[] =>
       calls.map(({ nonce, isEnforced, key, source, body, at, lifetime, isOutdated }, n) => {
         const deliveryId = id(group + n);
@@ -235,7 +235,7 @@ describe('a batch of acceptances', () => {
   test('lets who changes its flow have a turn before the next', async () => {
     const { schema, store } = await open();
     await store.deployFlow(deployOf(graphOf({ first: [] })));
-    // An acceptance of another process that is under way.
+    // An acceptance of another process is under way.
     const other = new pg.Client({ connectionString: inject('postgresUrl') });
     await other.connect();
     onTestFinished(() => other.end());
@@ -253,7 +253,7 @@ describe('a batch of acceptances', () => {
   });
 });
 
-/** The same with ids of its own; its flow and its names stay. */
+/** The same acceptance with new ids; its flow and its names stay. */
 function renumbered({ delivery, run, ...names }: Acceptance, n: number): Acceptance {
   return {
     ...names,
@@ -262,7 +262,7 @@ function renumbered({ delivery, run, ...names }: Acceptance, n: number): Accepta
   };
 }
 
-/** Waits until so many transactions wait for the flow's lock. */
+/** Waits until this many transactions wait for the flow's lock. */
 async function locksAwaited(client: pg.Client, expected: number): Promise<void> {
   const waiting = `SELECT count(*)::integer AS count FROM pg_locks AS waiting
     JOIN pg_locks AS held USING (locktype, classid, objid, objsubid)

@@ -126,7 +126,7 @@ describe('a batch of outcomes', () => {
     await store.deployFlow(deployOf(graphOf({ a: [], b: [] })));
     for (const n of [1, 2]) await startRun(store, graphOf({ a: [], b: [] }), { id: id(n) });
     const claims = await claimAll(store);
-    // One of them comes twice: what the first seemed to write must not make the second one lose its lease.
+    // One outcome comes twice: the first one's result must not cost the second one its lease.
     claims.push(...claims.filter(({ runId }) => runId === id(1)).slice(0, 1));
     await store.cancelRun({ runId: id(1), reason: null, at: T0 });
     const answers = await together(claims.map((claim) => ({ outcome: outcomeOf(claim, succeeded()) })));

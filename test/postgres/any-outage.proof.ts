@@ -11,9 +11,9 @@ import { type OwnPostgres, startPostgres } from './server.ts';
 const REPLICAS = ['one', 'two', 'three'];
 /** Commands of each world. */
 const COMMANDS = Number(process.env.TEST_WORLD_COMMANDS ?? 40);
-/** Requests between one hurt and the next, at most. */
+/** Most requests between two hurts. */
 const APART = 80;
-/** How long a database is away, or silent, at most: longer than a probe waits, shorter than a lease. */
+/** The longest time for which a database is away or silent: longer than a probe waits, shorter than a lease. */
 const AWAY_MS = 4000;
 /** Longer than leases and heartbeats last. */
 const MINUTES_MS = { from: 65_000, to: 110_000 };
@@ -43,7 +43,7 @@ const pids = async (condition: string) =>
 const cutSessions = () =>
   ask(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sluice%'`);
 
-/** Three replicas, and a database of their own, of which something is hurt by chance while requests are under way. */
+/** Three replicas and their database; chance hurts one of them while requests are under way. */
 class ThreeReplicas implements Stage {
   isHurt = false;
   readonly told: Hurt[] = [];
@@ -71,11 +71,11 @@ class ThreeReplicas implements Stage {
     await Promise.all(REPLICAS.map((name) => this.#start(name)));
   }
 
-  /** Each in its turn, so that one hears of what another was told. */
+  /** Takes turns, so that one replica hears of requests to another. */
   async up(): Promise<string> {
     const running = [...this.#running.values()];
     this.#turn += 1;
-    // For minutes nobody asks all the time.
+    // During an outage of minutes, ask less often.
     if (this.#isAwayForMinutes) await wait(1000);
     const service = running[this.#turn % running.length];
     if (service === undefined) throw new Error('no replica runs');
@@ -85,18 +85,18 @@ class ThreeReplicas implements Stage {
   sending(): void {
     this.#left -= 1;
     if (this.#left > 0 || this.isHurt || this.#isOver) return;
-    // Minutes once, not again and again.
+    // An outage of minutes happens once per test.
     this.#isOver = this.#hurts.length === 1;
     this.isHurt = true;
     this.#hurting = this.#hurt().finally(() => {
       this.isHurt = false;
       this.#left = 1 + this.#chance.below(APART);
     });
-    // `rest` tells of it.
+    // `rest` reports the error.
     this.#hurting.catch(() => {});
   }
 
-  /** Nothing is hurt from here on. */
+  /** From here on nothing is hurt. */
   async rest(): Promise<void> {
     this.#isOver = true;
     await this.#hurting;
@@ -141,14 +141,14 @@ class ThreeReplicas implements Stage {
       await this.#forMinutes();
       server.resume();
     },
-    // As during a fail-over: sessions that begin now cannot write.
+    // As during a fail-over: new sessions cannot write.
     'read-only': async (_, ms) => {
       await ask('ALTER DATABASE postgres SET default_transaction_read_only = on');
       await cutSessions();
       await wait(ms);
       await ask('SET default_transaction_read_only = off; ALTER DATABASE postgres RESET default_transaction_read_only');
     },
-    // The sessions that hear of changes say nothing, and are there.
+    // The sessions that listen for changes stay open, but stay silent.
     'silent feed': async (_, ms) => {
       const silent = await pids("query LIKE 'LISTEN%'");
       for (const pid of silent) process.kill(pid, 'SIGSTOP');
@@ -196,7 +196,7 @@ class ThreeReplicas implements Stage {
 const SHORT: readonly Hurt[] = [
   ...(['database killed', 'replica killed', 'sessions cut', 'read-only', 'silent feed', 'replica stopped'] as const),
 ];
-/** One of them in a test: each takes minutes. */
+/** One of them per test: each takes minutes. */
 const LONG: readonly Hurt[] = ['gone for minutes', 'silent for minutes'];
 
 test.each([

@@ -24,7 +24,7 @@ const FINDS_OUT = { seconds: 30, because: 'a database that says nothing is away 
 
 const READY = '/health/ready';
 
-/** What the log says, warnings and worse, in their order. */
+/** The messages of the log (warnings and worse) in order. */
 function logOf(replica: Replica): string[] {
   const lines = (replica.service?.output() ?? '').split('\n');
   return lines.filter((line) => line.startsWith('{')).map((line) => (JSON.parse(line) as { msg: string }).msg);
@@ -55,7 +55,7 @@ describe.each([
       (code) => code === 503,
       FINDS_OUT,
     );
-    // At once from here on: nothing waits for the database again.
+    // From here on answers come at once: no request waits for the database again.
     const answers = Array.from({ length: 50 }, () => status(replica, '/flows/api/runs'));
     expect(new Set(await Promise.all(answers))).toEqual(new Set([503]));
     expect(await status(replica, '/health/live')).toBe(200);
@@ -120,6 +120,6 @@ test('a read that hangs alone is refused as writes are, long before its statemen
   });
   expect(await store.findRun(id(1))).toBeUndefined();
   server.pause();
-  // The probe's answer: the statement itself would have been given up with another one, after 31 s.
+  // The probe's error; the statement itself would fail with another one, after 31 s.
   await expect(store.findRun(id(1))).rejects.toThrow('timeout expired');
 });

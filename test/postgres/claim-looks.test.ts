@@ -7,7 +7,7 @@ import { borrowSchema, openStore, storeOptions } from './schemas.ts';
 
 const otherId = '6f2b1c1e-2222-4222-8333-444455556666';
 
-/** Runs with a step that is due then, and a function that claims and counts how often it looks at what waits. */
+/** Creates runs with a step due at these times; returns a function that claims, and counts its looks at what waits. */
 async function waitingSince(dueAts: readonly number[], flowOf = (_n: number) => flowId) {
   const schema = borrowSchema();
   const store = await openStore({ schema });

@@ -21,7 +21,7 @@ const manifest = {
   steps: {},
 };
 
-/** Replicas of one service, each on a machine whose clock is so far ahead of that of the database. */
+/** Replicas of one service, each on a machine whose clock is this far ahead of the database's. */
 async function replicas(...aheadMs: number[]) {
   const databaseSchema = borrowSchema();
   const folder = temporaryFolder('clock');
@@ -29,7 +29,7 @@ async function replicas(...aheadMs: number[]) {
   const shared = { databaseUrl: inject('postgresUrl'), databaseSchema, manifests: folder };
   const started = aheadMs.map(async (ms, index) => {
     const machine = { aheadMs: ms };
-    // They follow the clock of the database, which no test sets.
+    // They follow the database's clock, which tests cannot set.
     const own = { now: () => Date.now() + machine.aheadMs, monotonic: () => performance.now() };
     const clock = createServiceClock(own);
     const app = await buildApp({
@@ -91,7 +91,7 @@ test('replicas whose clocks differ by a few seconds store the time of the databa
     const [from, offset] = [own.now(), clock.clockOffsetMs()];
     expect(await deliver(`${machine.aheadMs}`)).toBe(200);
     const [until, refined] = [own.now(), clock.clockOffsetMs()];
-    // How near it is to the truth, service-clock.test.ts says: to half of what a question took.
+    // service-clock.test.ts tests the precision: half the duration of a question.
     expect(Math.sign(offset)).toBe(Math.sign(machine.aheadMs));
     const at = (await times()).find((each) => !known.includes(each)) ?? 0;
     known.push(at);

@@ -4,11 +4,11 @@ import { onTestFinished } from 'vitest';
 import { createWorkspace, GITHUB_SECRET, githubManifest, type Service, startService } from '../e2e/service.ts';
 import { dropSchema } from './schemas.ts';
 
-/** Some of the services may be gone, paused or without a database at any time. */
+/** At any time, some of the services may be gone, paused or without a database. */
 export interface Cluster {
   readonly schema: string;
   readonly replicas: readonly Replica[];
-  /** Sends deliveries to all of them until `stop` resolves; each is sent again until somebody has taken it. */
+  /** Sends deliveries to all of them until `stop` is called; sends each again until a replica has taken it. */
   publish(): Publishers;
 }
 
@@ -16,27 +16,27 @@ export interface Replica {
   readonly name: string;
   /** Null while it is not running. */
   readonly service: Service | null;
-  /** Starts the service that is built in a folder: what the cluster was made with, unless another one is named. */
+  /** Starts the service built in a folder; by default the folder that the cluster was made with. */
   start(build?: string): Promise<void>;
   stop(signal: NodeJS.Signals): Promise<void>;
 }
 
 export interface Publishers {
-  /** Numbers of the deliveries that were taken so far. */
+  /** Numbers of the deliveries taken so far. */
   readonly taken: readonly string[];
-  /** How often one was not taken at once. */
+  /** How often a delivery was not taken at once. */
   readonly refused: number;
-  /** Ends when every delivery that was sent is taken; yields their numbers. */
+  /** Resolves when every delivery sent is taken; returns their numbers. */
   stop(): Promise<readonly string[]>;
 }
 
 export interface ClusterOptions {
   readonly env?: Record<string, string>;
-  /** The folder of what the replicas start; this checkout's build by default. */
+  /** The folder of the replicas' build; by default this checkout. */
   readonly build?: string;
 }
 
-/** Replicas on one new schema, none of them started. */
+/** Replicas on one new schema, not started yet. */
 export async function createCluster(
   url: string,
   {
@@ -80,7 +80,7 @@ export async function createCluster(
       async stop(signal) {
         const stopped = service;
         service = null;
-        // A process that is paused hears no other signal.
+        // A paused process receives no other signal.
         if (stopped !== null) await stopped.stop(signal);
       },
     };
@@ -125,7 +125,7 @@ function publishTo(replicas: readonly Replica[]): Publishers {
   };
 }
 
-/** Whether the delivery has its run: from this answer, or from one that did not arrive. */
+/** Whether the delivery has its run, from this answer or from an earlier one that was lost. */
 export async function isTaken(
   service: Service | null | undefined,
   delivery: string,

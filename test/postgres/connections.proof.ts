@@ -112,7 +112,7 @@ describe('connections', () => {
     const { pid } = (await own.read((sql) => sql.get<{ pid: number }>('SELECT pg_backend_pid() AS pid'))) ?? { pid: 0 };
     await runSql('SELECT pg_terminate_backend($1, 5000)', [pid]);
     const answer = async () => own.read((sql) => sql.get('SELECT 1 AS one'));
-    // The pool may hear of the end only with its next call.
+    // The pool may notice the end only at its next call.
     expect(await answer().catch(answer)).toEqual({ one: 1 });
   });
 
@@ -127,7 +127,7 @@ describe('connections', () => {
     const { port } = silent.address() as { port: number };
     const own = createConnections({ ...storeOptions('x'), url: `postgres://a:b@127.0.0.1:${port}/c`, replica: 'test' });
     onTestFinished(() => own.close());
-    // Of the connection, after 5 s: who waits for one in use waits for longer, and is told that instead.
+    // The error of connecting, after 5 s; waiting for a connection in use takes longer and has another error.
     await expect(own.read((sql) => sql.get('SELECT 1'))).rejects.toThrow(/^timeout expired$/);
   });
 
@@ -143,7 +143,7 @@ describe('connections', () => {
         WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout') ORDER BY name`,
       );
     const limit = (setting: string) => ({ setting, source });
-    // A process that hangs is taken for dead after 15 s: by then nothing waits for its locks.
+    // A hung process counts as dead after 15 s; by then nothing waits for its locks.
     expect(await own.transact('write', limits)).toEqual([limit('10000'), limit('4000')]);
     expect(await own.read(limits)).toEqual([limit('30000'), limit('30000')]);
   });

@@ -29,7 +29,7 @@ async function openOne() {
 const idsFrom = async (store: Store) =>
   (await store.of(consumersStore).readForwarding(page))?.deliveries.map(({ deliveryId }) => deliveryId);
 
-/** Waits for these deliveries: a transaction of another test on the server may be under way, behind which nothing is sent. */
+/** Waits for these deliveries: nothing is forwarded past an open transaction, even another test's on the server. */
 const untilThere = (store: Store, ids: readonly string[]) =>
   eventually(
     () => idsFrom(store),
@@ -44,7 +44,7 @@ async function drain(store: Store): Promise<void> {
   ).toBe('moved');
 }
 
-/** Begins to insert the run of a delivery, as another replica does; `end` commits it. */
+/** Starts to insert the run of a delivery, as another replica does; `end` commits it. */
 async function beginRun(schema: string, n: number) {
   const client = new pg.Client({ connectionString: inject('postgresUrl') });
   await client.connect();
@@ -58,7 +58,7 @@ async function beginRun(schema: string, n: number) {
   return { end: () => client.query('COMMIT') };
 }
 
-/** Begins to let a delivery join a run, as another replica does; `end` commits it. */
+/** Starts to add a delivery to a run, as another replica does; `end` commits it. */
 async function beginJoin(schema: string, { n, runId, place }: { n: number; runId: string; place: number }) {
   const client = new pg.Client({ connectionString: inject('postgresUrl') });
   await client.connect();
@@ -126,7 +126,7 @@ test.each([1, 2])(
     await runSql(`UPDATE "${schema}".consumers SET position = position + 1000000000`);
     await store.accept(acceptanceOf(sent + 1));
     expect(await store.of(consumersStore).openConsumer(opened)).toMatchObject({ isNew: false });
-    // What was sent in the last ten minutes is sent again, rather than nothing that was not.
+    // Forwards the deliveries of the last ten minutes again rather than missing any.
     await untilThere(
       store,
       [...numbers, sent + 1].map((n) => id(n)),

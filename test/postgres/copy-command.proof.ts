@@ -11,7 +11,7 @@ const newPath = newPaths();
 describe('sluice copy', { timeout: 60_000 }, () => {
   const runWith = async (env: Record<string, string>, args: string[]) => {
     const cli = join(import.meta.dirname, '../../dist/cli.js');
-    // Without the settings of the tests: a command refuses what it does not know.
+    // Without the tests' settings: a command refuses unknown ones.
     const options = { env: { PATH: process.env.PATH, ...env } };
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [cli, 'copy', ...args], options).catch(
       (error) => error,

@@ -30,7 +30,7 @@ function newTarget() {
   };
 }
 
-/** Copies between two databases, and closes both whatever comes of it. Yields how many rows of each table there are. */
+/** Copies between two databases, and closes both in any case. Returns the number of rows of each table. */
 async function copy(from: CopiedDatabase, to: CopiedDatabase): Promise<Record<string, number>> {
   const compared: Record<string, number> = {};
   try {
@@ -212,7 +212,7 @@ describe('a copy of a database', { timeout: 60_000 }, () => {
     }
     await expect(copy(sqlite(path), await target.open())).rejects.toThrow('is not empty');
     await expect(copy(sqlite(path), sqlite(used))).rejects.toThrow('is not empty');
-    // Nothing was begun, so that a service may go on with it.
+    // Nothing was started, so a service may use the database.
     await (await openPostgresStore(storeOptions(target.schema))).close();
   });
 

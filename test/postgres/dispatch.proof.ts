@@ -19,7 +19,7 @@ async function openTwo() {
   return { schema, one, two };
 }
 
-/** Inserts a flow with its limits, and runs of one due step each. */
+/** Inserts a flow with its limits, and runs with one due step each. */
 async function seed(
   schema: string,
   { runs, from = 0, flow = flowId, ...limits }: { runs: number; from?: number; flow?: string; concurrency?: number },
@@ -52,7 +52,7 @@ async function seed(
 
 const request = { owner: 'one', now: T0, leasedUntil: T0 + minute, limit: 100 };
 
-/** Claims until nothing is left that may be claimed. */
+/** Claims until no step can be claimed. */
 async function drain(store: PostgresStore, owner: string, limit: number): Promise<Claim[]> {
   const claims: Claim[] = [];
   for (;;) {
@@ -168,7 +168,7 @@ describe('the leases of one replica', () => {
   });
 });
 
-/** Does something while another connection's transaction holds what a statement locks. */
+/** Does something while a transaction on another connection holds locks. */
 async function holding(lock: string, work: () => Promise<void>): Promise<void> {
   const { url } = storeOptions('public');
   const client = new pg.Client({ connectionString: url });

@@ -84,7 +84,7 @@ const renaming: Omit<PlannedDeploy, keyof ReturnType<typeof deployOf>> = {
 
 const SUB_FLOW = '6f2b1c1e-2222-4222-8333-444455556666';
 
-/** Starts a run that runs another flow, of which there is a newer revision meanwhile, and cancels it. */
+/** Starts a run that runs another flow, after a newer revision of that flow, and cancels it. */
 async function startSubRun(store: Store): Promise<void> {
   const subFlow = (graph: Graph) => deployOf(graph, { id: SUB_FLOW, name: 'Sub' });
   await store.deployFlow(subFlow(graphOf({ work: [] })));
@@ -100,7 +100,7 @@ async function startSubRun(store: Store): Promise<void> {
   await store.cancelRun({ runId: id(150), reason: null, at: T0 + 7 });
 }
 
-/** Leaves something in every table. */
+/** Writes something into every table. */
 async function fill(store: Store): Promise<void> {
   // From now on failed runs are noted.
   await store.of(alertsStore).commitAlerts({ version: 0, state: { told: 'ü' }, taken: [], runs: [] });
@@ -143,7 +143,7 @@ async function fill(store: Store): Promise<void> {
   const accepted = (n: number, change: object) => acceptanceOf(n, { at: T0 + 10 + n, ...change });
   await store.accept(accepted(1, { nonce: aNonce(), idempotencyKey: 'key ü', verifiedBy: 'c0ffee00' }));
   await store.accept(accepted(2, { nonce: aNonce() }));
-  // Nothing waits for it yet.
+  // Nothing waits for this signal yet.
   const signal = { step: 'approval', key: 'schlüssel', choice: undefined, deliveryId: id(11), at: T0, body: '{"ü":1}' };
   await store.accept({ ...accepted(11, {}), signal });
   await store.accept(accepted(3, { idempotencyKey: 'key ü', verifiedBy: 'deadbeef' }));
@@ -257,7 +257,7 @@ export type Reads = Pick<
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
-/** All that the store says. */
+/** All answers of the store. */
 export async function answers(store: Reads): Promise<Record<string, unknown>> {
   const page = { skip: 0, take: 500, includeTotal: true };
   const runs = await store.listRuns(page);
@@ -323,7 +323,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
   };
 }
 
-/** A database of SQLite with rows in every table, and what its store answered. */
+/** A SQLite database with rows in every table, and its store's answers. */
 export async function filled(path: string): Promise<{ path: string; expected: Record<string, unknown> }> {
   const store = await openSqliteStore({ path });
   await fill(store);

@@ -14,7 +14,7 @@ const flowChanged: Change = { kind: 'flow', flowId };
 const keyLearned: Change = { kind: 'key', flowId };
 const key = { flowId, triggerKey: 'asana', scheme: 'Asana', secret: new Uint8Array([1]), learnedAt: T0 };
 
-/** Takes changes until one is as wanted. */
+/** Reads changes until the wanted one comes. */
 async function taken(reader: AsyncIterator<Change>, wanted: Change): Promise<void> {
   for (;;) {
     const { value, done } = await reader.next();
@@ -32,7 +32,7 @@ async function twoReplicas() {
 const channelOf = (schema: string) =>
   `sluice_changes_${createHash('sha256').update(schema).digest('hex').slice(0, 32)}`;
 
-/** Ends the connections that listen for changes of the schema, so that they are made again. */
+/** Ends the connections that listen for the schema's changes, so that they are opened again. */
 async function endListeners(schema: string): Promise<void> {
   const ending = 'SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE query = $1';
   await eventually(
@@ -56,7 +56,7 @@ describe('what other replicas change', () => {
     two.changes[Symbol.asyncIterator]();
     expect(two.changes.unseenMs()).toBeGreaterThanOrEqual(31_000);
     await runSql(`ALTER TABLE "${schema}".hidden RENAME TO changes`);
-    // Each reader has the rows looked at; the clock goes on a little with each try.
+    // Each new reader triggers a look at the rows; the clock advances a little with each try.
     const unseenMs = () => two.changes[Symbol.asyncIterator]() && two.changes.unseenMs();
     await eventually(unseenMs, (ms) => ms < 31_000);
   });
@@ -79,7 +79,7 @@ describe('what other replicas change', () => {
     const reader = two.changes[Symbol.asyncIterator]();
     await one.deployFlow(deployOf(graphOf({ a: [] })));
     await taken(reader, flowChanged);
-    // No row says so, and no look at them would find it.
+    // No row has this change, so only the notice can bring it.
     await runSql('SELECT pg_notify($1, $2)', [channelOf(schema), JSON.stringify({ kind: 'flow', flowId: 'noticed' })]);
     await taken(reader, { kind: 'flow', flowId: 'noticed' });
     const client = new pg.Client({ connectionString: inject('postgresUrl') });

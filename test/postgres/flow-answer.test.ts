@@ -13,7 +13,7 @@ const hook = (webhookSlug: string, more: object = {}) => ({
   hook: { type: 'webhook', inputs: { webhookSlug, webhookEnforcementMode: 'Off', ...more } },
 });
 
-/** A service that answers nothing until it is told to. */
+/** A server that holds its answers until told to answer. */
 async function holdingServer() {
   const held: ServerResponse[] = [];
   const server = createServer((_, response) => {
@@ -68,7 +68,7 @@ test('a delivery that one replica took is answered by a step that another one ra
       body: '{"name":"Ada"}',
     });
 
-  // The only slot of the first replica is taken before there is another one.
+  // The first replica's only slot is taken before another replica exists.
   const one = await start('one', 1);
   expect((await deliver(one, 'blocking')).status).toBe(200);
   if (held.length === 0) await once(server, 'held');

@@ -17,7 +17,7 @@ import { newSchema, storeOptions } from './schemas.ts';
 const newPath = newPaths();
 const plain = (value: unknown) => JSON.parse(asJson(value));
 
-/** Later releases may say more of what is stored, never less or something else. */
+/** Later releases may return more about stored data, but never less and nothing different. */
 async function expectAnswers(store: unknown, expected: unknown) {
   expect(plain(await answers(store as Reads))).toMatchObject(expected as object);
 }

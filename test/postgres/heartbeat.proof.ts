@@ -18,7 +18,7 @@ const beat = {
 };
 const request = { now: T0, leasedUntil: T0 + minute, limit: 9 };
 
-/** Lets a replica have been seen for the last time so long ago. */
+/** Sets back the time at which a replica was last seen. */
 function age(schema: string, name: string, ms: number) {
   return runSql(`UPDATE "${schema}".replicas SET seen_at = seen_at - $2::bigint WHERE name = $1`, [name, ms]);
 }
@@ -59,7 +59,7 @@ describe('a replica', () => {
     await age(schema, 'one', 14_000);
     expect(await two.beat(beat)).toMatchObject({ replicas: 2, died: [] });
     await age(schema, 'one', 1001);
-    // Who could not beat itself does not judge others.
+    // A replica that missed its own heartbeats does not judge others.
     expect(await two.beat({ ...beat, judgesOthers: false })).toMatchObject({ died: [] });
     expect((await two.listReplicas({ now: T0 })).map(({ name }) => name)).toEqual(['two']);
     expect(await two.beat({ ...beat, now: T0 + 1 })).toMatchObject({ replicas: 1, died: [{ name: 'one', steps: 1 }] });
@@ -103,7 +103,7 @@ describe('a replica', () => {
     await age(schema, 'dead', 16_000);
     const beats = await Promise.all(stores.slice(1).map((store) => store.beat(beat)));
     expect(beats.flatMap(({ died }) => died)).toEqual([{ name: 'dead', at: expect.any(Number), steps: 0 }]);
-    // Any of them can say so from then on, until one comes back under that name.
+    // From then on any of them can report it, until a replica of that name comes back.
     expect((await stores[1]?.beat(beat))?.dead).toEqual([{ name: 'dead', at: expect.any(Number), steps: 0 }]);
     await stores[0]?.beat(beat);
     expect((await stores[1]?.beat(beat))?.dead).toEqual([]);
@@ -152,7 +152,7 @@ describe('of two processes with one name', () => {
     const schema = newSchema();
     const applicationName = `name-${schema}`.slice(0, 50);
     const one = await open(schema, { applicationName });
-    // The lock is taken again with the next connection.
+    // The next connection takes the lock again.
     await runSql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [
       `${applicationName}/changes`,
     ]);
@@ -208,7 +208,7 @@ describe('of two processes with one name', () => {
 
 const WAITS_FOR_BEATS = { seconds: 40, because: 'a start waits for 15 s until it knows that the other one lives' };
 
-/** Whether no process that lives has the lock of the name `one`. */
+/** Whether no living process holds the lock of the name `one`. */
 async function isNameFree(schema: string): Promise<unknown> {
   const [row] = await runSql(
     `SELECT pg_try_advisory_xact_lock(hashtextextended('sluice replica one of ' || $1, 0)) AS "isFree"`,

@@ -19,7 +19,7 @@ it.each([
   const { origin, received } = await serve(async (_request, response) => {
     underWay += 1;
     most = Math.max(most, underWay);
-    // Long enough that another one would meet it.
+    // Long enough to overlap with another request.
     for (let turn = 0; turn < 50; turn += 1) await setImmediate();
     underWay -= 1;
     response.end();

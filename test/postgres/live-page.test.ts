@@ -20,7 +20,7 @@ const MANIFEST = {
   steps: { a: { type: 'NoOp' } },
 };
 
-/** Two services on one new schema; yields their addresses. */
+/** Two services on one new schema; returns their addresses. */
 async function twoServices(): Promise<[string, string]> {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = borrowSchema();
@@ -35,7 +35,7 @@ async function twoServices(): Promise<[string, string]> {
   return [await start('one'), await start('two')];
 }
 
-/** Reads a stream of events until its text has what is wanted. */
+/** Reads an event stream until its text is as wanted. */
 async function readUntil(response: Response, isThere: (text: string) => boolean): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
@@ -54,7 +54,7 @@ test('a page on one replica sees a run that another executes', async () => {
   const started: string[] = [];
   const isTold = (text: string) =>
     started.some((runId) => text.includes(`event: run.changed\ndata: {"runId":"${runId}"}`));
-  // Until the other replica has heard that somebody watches.
+  // Repeated until the other replica knows that a page watches.
   const triggering = (async () => {
     while (!end.signal.aborted) {
       const run = await fetch(`${two}/flows/api/flows/${FLOW_ID}/trigger`, { method: 'POST' });
@@ -65,7 +65,7 @@ test('a page on one replica sees a run that another executes', async () => {
   const text = await readUntil(page, isTold);
   end.abort();
   await triggering;
-  // The other one ran it: what happens here has names of its own.
+  // The other replica ran it; local runs have different events.
   expect(text).not.toContain('event: run.started');
 });
 
@@ -96,7 +96,7 @@ describe('what replicas tell each other of runs', () => {
     await three.close();
   });
 
-  /** What is sent, in place of notices. */
+  /** Collects what would be sent as notices. */
   function notices() {
     const sent: { kind: string; runIds?: readonly string[] }[] = [];
     const own = new RunNotices((notice) => sent.push(notice));
@@ -121,7 +121,7 @@ describe('what replicas tell each other of runs', () => {
     await sentOnce();
     expect(sent).toMatchObject([{ runIds: Array.from({ length: 100 }, (_, n) => `run ${n}`) }]);
     sent.length = 0;
-    // More than a notice can name: any run.
+    // More runs than a notice can name, so it means any run.
     for (let n = 0; n < 1000; n += 1) own.changed(randomUUID());
     await sentOnce();
     expect(sent).toMatchObject([{ kind: 'runs', runIds: [] }]);

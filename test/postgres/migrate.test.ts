@@ -12,7 +12,7 @@ import { borrowSchema, dropSchema, newSchema, runSql, storeOptions } from './sch
 const one = { version: 1, name: 'one', compatibleFrom: 1, sql: 'CREATE TABLE sluice.one (id integer)' };
 const two = { version: 2, name: 'two', compatibleFrom: 1, sql: 'CREATE TABLE sluice.two (id integer)' };
 
-/** The name of a schema with no tables. Those of its jobs, which take longest to make, stay for the next test. */
+/** The name of a schema without tables. The schema of its jobs, which takes longest to make, stays for the next. */
 function withoutTables(): string {
   onTestFinished(async () => void (await runSql(`DROP SCHEMA IF EXISTS "${besideJobs}" CASCADE`)));
   return besideJobs;
@@ -137,7 +137,7 @@ describe('migrations', () => {
       void migrate({ ...options, migrations: [one, changing], onMigrating, onBlocked });
     });
     expect(await isBlocked).toMatchObject({ code: '55P03' });
-    // Nobody waits behind it meanwhile.
+    // Meanwhile others can read: no query waits behind the migration.
     expect(await runSql(`SELECT * FROM "${options.schema}".one`)).toEqual([]);
     await holder.query('COMMIT');
     const versions = `SELECT max(version) AS newest FROM "${options.schema}".schema_migrations`;

@@ -10,7 +10,7 @@ test('every command finds the database where the service has it: in the schema o
   const settings = (name: string) => ({
     SLUICE_DATABASE_URL: inject('postgresUrl'),
     SLUICE_DATABASE_SCHEMA: name,
-    // Nothing answers there, so that commands read the database themselves.
+    // No service listens on this port, so that commands read the database themselves.
     SLUICE_PORT: '1',
   });
   const run = (name: string, ...args: string[]) => runCli(workspace, args, { env: settings(name) });

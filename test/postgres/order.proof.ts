@@ -25,7 +25,7 @@ interface Call {
   readonly at: 'enter' | 'leave';
 }
 
-/** A service that steps call; notes who called, in the order of the calls. */
+/** A service that the steps call; records the callers in the order of the calls. */
 async function watchCalls() {
   const calls: Call[] = [];
   const watcher = createServer((request, response) => {
@@ -76,7 +76,7 @@ test('1000 events of 50 keys run one at a time in order, through kills of three 
       await replica.start();
     }
   })();
-  // The next event of a key is sent when the one before is committed: then that is the order of arrival.
+  // Sends a key's next event after the previous one is committed, so that this is the order of arrival.
   await Promise.all(
     Array.from({ length: KEYS }, async (_, index) => {
       for (let n = 1; n <= EVENTS_OF_KEY; n += 1) {

@@ -8,7 +8,7 @@ import { eventually } from '../e2e/service.ts';
 import { acceptanceOf } from '../store/samples.ts';
 import { runSql, storeOptions } from './schemas.ts';
 
-/** A database of a test's own, because its settings are changed. */
+/** A separate database for a test that changes its settings. */
 async function newDatabase(): Promise<{ name: string; url: string }> {
   const name = `unwritable_${randomUUID().replaceAll('-', '')}`;
   await runSql(`CREATE DATABASE ${name}`);
@@ -27,14 +27,14 @@ test('a store writes again, and wakes others again, after an episode in which ev
   const store = await openPostgresStore({ ...storeOptions('sluice'), url, onAway, onBack });
   onTestFinished(() => store.close());
   store.onDue({ hasSlot: async () => {}, wake, everyMinute: () => {} });
-  // What the trigger of a step does that is due while other replicas live.
+  // Adds the job that the trigger of a due step adds while other replicas live.
   const addJob = () => runSql("SELECT graphile_worker.add_job('step', '{\"v\": 1}')", [], url);
   await addJob();
   await eventually(
     async () => wake.mock.calls.length,
     (count) => count > 0,
   );
-  // As a fail-over to a standby does it, or an operator who stops writes: sessions that begin now cannot write.
+  // As a fail-over or an operator that stops writes: new sessions cannot write.
   await runSql(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
   await endSessions(name);
   await eventually(
@@ -46,7 +46,7 @@ test('a store writes again, and wakes others again, after an episode in which ev
     (answer) => /read-only/.test(answer),
   );
   await expect(store.accept(acceptanceOf(2))).rejects.toMatchObject({ isAway: true });
-  // The probe that finds out may be slower than those who are refused meanwhile.
+  // The refused calls may be faster than the probe that notices the outage.
   await eventually(
     async () => onAway.mock.calls.length,
     (count) => count > 0,

@@ -4,13 +4,13 @@ import type { Store } from '../../src/store/store.ts';
 
 const NAMES = ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate', 'clearImmediate'] as const;
 
-/** Set where the code that runs is the store's. */
+/** Set while the store's code runs. */
 const inside = new AsyncLocalStorage<true>();
 
 /**
- * From here on code of a store has the real timers, also while a test's stand still: SQLite's store has a thread of its own,
- * but the driver of PostgreSQL would see its time limits pass whenever a test lets a minute pass. Called once, before any test
- * fakes a timer.
+ * From here on, a store's code has real timers, even while a test fakes them: SQLite's store has a separate thread, but
+ * the PostgreSQL driver's time limits would pass whenever a test skips a minute. Call it once, before any test fakes a
+ * timer.
  */
 export function keepRealTimers(): void {
   for (const name of NAMES) {
@@ -28,12 +28,12 @@ export function keepRealTimers(): void {
 }
 
 /**
- * Opens a store whose timers are real and whose clock is the caller's. As with SQLite's thread, `ping` is answered after
- * what was called before, and a claim is not told to come back for what another call of the same process has in use.
+ * Opens a store with real timers and the caller's clock. As with SQLite's thread, `ping` is answered after earlier
+ * calls, and a claim does not have to come back for rows that another call of the same process is using.
  */
 export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Store> {
   const store = await inside.run(true, open);
-  /** Calls that are not answered yet. */
+  /** Calls without an answer yet. */
   const underWay = new Set<Promise<unknown>>();
   const call = (member: (...args: unknown[]) => unknown, args: unknown[]) => {
     const answer = inside.run(true, () => member(...args));
@@ -51,7 +51,7 @@ export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Sto
     typeof member === 'function' ? (...args: unknown[]) => call(member, args) : member,
   ]);
   const own = Object.fromEntries(members) as Store;
-  /** Yields the answers until one leaves nothing out that another call had in use: the time to come back at stands still. */
+  /** Asks until an answer leaves out no row in use by other calls: the clock never reaches the time to ask again. */
   const askUntilFree = async <Answer>(ask: () => Promise<Answer>, isLeftOut: (answer: Answer) => boolean) => {
     for (const answers: Answer[] = []; ; ) {
       const before = [...underWay];
@@ -87,7 +87,7 @@ export async function openWithOwnTimers(open: () => Promise<Store>): Promise<Sto
         timedOut: answers.flatMap(({ timedOut }) => timedOut),
       };
     },
-    // The clock of the database is that of the test, too.
+    // The database also follows the test's clock.
     beat: async (beat) => ({ ...(await inside.run(true, () => store.beat(beat))), at: beat.now }),
     async ping() {
       await Promise.all(underWay);

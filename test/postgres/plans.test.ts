@@ -12,12 +12,12 @@ import { flowId, id, T0 } from '../store/samples.ts';
 import { asked, type Node, planOf } from './query-plans.ts';
 import { dropSchema, runSql, storeOptions } from './schemas.ts';
 
-/** Enough for PostgreSQL to see no use in reading all of them. */
+/** Enough rows to make reading all of them too expensive for PostgreSQL. */
 const RUNS = 60_000;
 const schema = `test_${randomUUID().replaceAll('-', '')}`;
 const otherFlow = '6f2b1c1e-9999-4222-8333-444455556666';
 let connections: Connections;
-/** PostgreSQL 15 does not know how. */
+/** PostgreSQL 15 cannot. */
 let explainsPrepared = false;
 
 beforeAll(async () => {
@@ -33,7 +33,7 @@ afterAll(async () => {
   await dropSchema(schema);
 });
 
-/** Runs of two flows, one a second: of two hundred one has failed, one runs, the others succeeded. */
+/** Runs of two flows, one a second; of two hundred, one failed, one is running and the others succeeded. */
 async function seed(): Promise<void> {
   const uuid = (n: string) => `('019aa000-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))::uuid`;
   const flow = `CASE WHEN n % 3 = 0 THEN '${otherFlow}' ELSE '${flowId}' END`;
@@ -79,7 +79,7 @@ async function seed(): Promise<void> {
   for (const table of LARGE) await eventually(() => vacuum(table), Boolean);
 }
 
-/** Whether it could mark all pages as visible, which decides about plans: a transaction of another test keeps it from that. */
+/** Vacuums; returns whether all pages are visible now, which affects plans. Other tests' transactions prevent it. */
 async function vacuum(table: string): Promise<boolean> {
   await runSql(`VACUUM (ANALYZE) ${schema}.${table}`);
   const [pages] = await runSql('SELECT relpages = relallvisible AS visible FROM pg_class WHERE oid = $1::regclass', [
@@ -101,9 +101,9 @@ const LARGE = new Set([
 ]);
 
 interface Plans {
-  /** As PostgreSQL did it for the values of this call. */
+  /** Plans that PostgreSQL executed for this call's values. */
   readonly done: Node[];
-  /** As it may do it in later calls for a statement that it has prepared, whatever its values. */
+  /** Generic plans, which it may use in later calls of a prepared statement, whatever the values. */
   readonly prepared: Node[];
 }
 
@@ -116,14 +116,14 @@ function unknown(name: string): never {
   throw new Error(`the store has no member ${name}`);
 }
 
-/** What a member asks of the database. */
+/** The plans of a member's statements. */
 async function plansOf(name: string, ...args: unknown[]): Promise<Plans> {
   const { purpose, run } = (operations as unknown as Readonly<Record<string, Operation>>)[name] ?? unknown(name);
   const plans: Plans = { done: [], prepared: [] };
   const work = async (sql: Sql) => {
     const later: Query[] = [];
     await run(explained(sql, plans, later), ...args);
-    // What is not waited for is done by then: of it we ask how it would be done.
+    // Statements that nothing awaited have run by then, so only their generic plans are left to read.
     for (const { strings } of explainsPrepared ? later : []) {
       plans.prepared.push(...(await planOf(sql, 'GENERIC_PLAN', textOf(strings))));
     }
@@ -137,7 +137,7 @@ async function plansOf(name: string, ...args: unknown[]): Promise<Plans> {
 
 const textOf = (strings: readonly string[]) => strings.reduce((before, after, at) => `${before}$${at}${after}`);
 
-/** Explains each statement before it runs; a write is undone, so that it can run. */
+/** Explains each statement before it runs, and rolls back so that the statement can then run. */
 function explained(sql: Sql, plans: Plans, later: Query[] = []): Sql {
   const explainUnprepared = async (text: string, values: readonly SqlValue[] = []) => {
     await sql.run('SAVEPOINT explained');
@@ -179,12 +179,12 @@ function explained(sql: Sql, plans: Plans, later: Query[] = []): Sql {
   };
 }
 
-/** Reads a large table from one end to the other. */
+/** Whether it reads a large table completely. */
 function isWhole(node: Node): boolean {
   return node['Node Type'] === 'Seq Scan' && LARGE.has(node['Relation Name'] ?? '');
 }
 
-/** Rows of large tables that were looked at. */
+/** Rows of large tables that were read. */
 function rowsRead(nodes: readonly Node[]): number {
   const scans = nodes.filter((node) => LARGE.has(node['Relation Name'] ?? ''));
   return scans.reduce((sum, node) => {
@@ -214,7 +214,7 @@ const deliveryQueries = combined(pages, flows, [
   { acceptedOnly: true },
 ]);
 const lists = ['listRuns', 'listDeliveries'] as const;
-/** One order, and none. */
+/** An order that exists, and one that does not. */
 const orders = [`SO-${id(RUNS - 1).slice(-6)}`, 'SO-none'];
 const limits = { valueBytes: 100, answerBytes: 1000 };
 const range = { since: T0, until: T0 + 3_600_000, bucketMs: 3_600_000 };
@@ -295,7 +295,7 @@ describe('no question reads more rows than its answer needs', () => {
     async (name, _text, args) => {
       const { done, prepared } = await plansOf(name, ...args);
       expect(done).not.toEqual([]);
-      // A page and its total of rows where one in ten matches, the runs in flight, or the runs that are asked for a step.
+      // A page with its total where one row in ten matches, the runs in flight, or the runs whose step is read.
       expect(rowsRead(done)).toBeLessThan(1500);
       expect(prepared.filter(isWhole)).toEqual([]);
     },
@@ -305,7 +305,7 @@ describe('no question reads more rows than its answer needs', () => {
     'a search for runs reads as many as are searched: %j',
     async (query) => {
       const { done } = await plansOf('listRuns', { skip: 0, take: 50, ...query });
-      // With two search keys each.
+      // Each has two search keys.
       expect(rowsRead(done)).toBeLessThanOrEqual(3 * SEARCHED_ROWS + 1500);
     },
   );
@@ -349,7 +349,7 @@ it('removal finds what is old by an index, and what belongs to it by its keys', 
 describe('a list reads its rows from the index that has them in its order', () => {
   it.each<[string, object, string]>([
     ['listRuns', {}, 'runs_by_time'],
-    // Nearly all succeed, so no index is worth a write at the end of each run.
+    // Nearly all runs succeed, so no index is worth a write at the end of each run.
     ['listRuns', { status: 'Succeeded' }, 'runs_by_time'],
     ['listRuns', { status: 'Failed' }, 'runs_by_status'],
     ['listRuns', { status: 'Running' }, 'runs_by_status'],
@@ -372,7 +372,7 @@ describe('a list reads its rows from the index that has them in its order', () =
   });
 });
 
-/** Steps that are due, of two flows and three types: a claim takes the first few. */
+/** Due steps of two flows and three types; a claim takes the first few. */
 const DUE = 30_000;
 
 async function seedDue(): Promise<void> {
@@ -386,7 +386,7 @@ async function seedDue(): Promise<void> {
   await runSql(`VACUUM (ANALYZE) ${schema}.steps`);
 }
 
-// Last, because the other questions are asked of the rows as they are before.
+// Last, because the other questions need the rows as they are before.
 describe('with many steps due', () => {
   beforeAll(seedDue, 60_000);
 

@@ -11,7 +11,7 @@ export interface Node {
   readonly Plans?: readonly Node[];
 }
 
-/** The plan of a statement, as EXPLAIN tells it with these options. */
+/** The plan of a statement, by EXPLAIN with these options. */
 export async function planOf({ port }: Sql, how: string, text: string, values: readonly SqlValue[] = []) {
   const query = { strings: [`EXPLAIN (${how}, FORMAT JSON) ${text}`], values, isFixed: false };
   const [row] = await decide(asked(port.all<{ 'QUERY PLAN': readonly [{ readonly Plan: Node }] }>(query)));

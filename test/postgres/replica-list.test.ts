@@ -7,7 +7,7 @@ import { githubManifest } from '../e2e/service.ts';
 import { temporaryFolder } from '../temporary.ts';
 import { borrowSchema } from './schemas.ts';
 
-/** Services on one new schema, named one, two and so on, each with its own secret; one without has no manifest either. */
+/** Services on one new schema, named one, two and so on, each with its secret; one without has no manifest either. */
 async function services(secrets: readonly (string | undefined)[]) {
   const databaseUrl = inject('postgresUrl');
   const databaseSchema = borrowSchema();

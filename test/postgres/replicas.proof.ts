@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** With one slot, most steps are leased while others have it, and wait in line. */
+/** With one slot, most steps are leased while another step holds it, and wait in line. */
 const SLOTS = [64, 1];
 
 test.each(SLOTS)(
@@ -107,7 +107,7 @@ test('a replica that stops is not ready first, and accepts until a balancer has 
     async () => publishers.taken.length,
     (taken) => taken > length + 40,
   );
-  // They send to both in turn.
+  // Publishers send to both in turn.
   expect(publishers.refused).toBe(0);
   await publishers.stop();
 });
@@ -125,7 +125,7 @@ test('a replica that hung, and whose name another one has by now, ends when it w
   child.kill('SIGCONT');
   expect(await ended).toEqual([1, null]);
   expect(output()).toContain('NameTakenError');
-  // Of a crash the name is free at once.
+  // After a crash the name is free at once.
   await successor.stop('SIGKILL');
   await successor.start();
   const publishers = cluster.publish();

@@ -5,7 +5,7 @@ import { dropSchema, runSql } from './schemas.ts';
 
 const BEFORE = { nonces: 0, runs: 0, deliveries: 0, activity: 0 };
 
-// One for all tests, in their order: to make it takes longer than all of them.
+// One schema for all tests, which run in order: making a schema takes longer than all of them.
 const schema = `${inject('schemaPrefix')}changed`;
 const options = { url: inject('postgresUrl'), schema };
 const look = async () => {
@@ -35,7 +35,7 @@ test('what others made is named: triggers, views and indexes, and no tables', as
   expect(await look()).toEqual({ lacks: [], foreign });
 });
 
-/** Of those that the tests took away so far. */
+/** The lines for all objects that the tests have removed so far. */
 const lines: string[] = [];
 
 test.each([

@@ -7,27 +7,27 @@ import type { Store } from '../../src/store/store.ts';
 
 const nameOfSchema = () => `${inject('schemaPrefix')}${randomUUID().replaceAll('-', '')}`;
 
-/** The name of a schema that no other test uses, dropped when the test ends. */
+/** The name of a schema that no other test uses; it is dropped when the test ends. */
 export function newSchema(): string {
   const schema = nameOfSchema();
   onTestFinished(() => dropSchema(schema));
   return schema;
 }
 
-// Each connection is a process of PostgreSQL: a test that opened its own would wait for it longer than for its answers.
+// Shared, because each connection is a process of PostgreSQL: opening one takes longer than a test's queries.
 const pools = new Map<string, pg.Pool>();
 
 function poolOf(url: string): pg.Pool {
   const known = pools.get(url);
   if (known !== undefined) return known;
   const pool = new pg.Pool({ connectionString: url, max: 2, allowExitOnIdle: true });
-  // A server that a test has stopped ends its connections too.
+  // Stopping a server ends its connections too.
   pool.on('error', () => {});
   pools.set(url, pool);
   return pool;
 }
 
-/** Runs SQL as its owner. */
+/** Runs SQL as the owner of the schemas. */
 export async function runSql(
   text: string,
   values: unknown[] = [],
@@ -41,27 +41,27 @@ export async function dropSchema(schema: string, url = inject('postgresUrl')): P
   await runSql(`DROP SCHEMA IF EXISTS ${names.join(', ')} CASCADE`, [], url);
 }
 
-/** What a store is opened with where a test has no reason for another value. */
+/** Default options of a store in tests. */
 export function storeOptions(schema: string): PostgresStoreOptions {
   return { url: inject('postgresUrl'), schema, isPrepared: true, applicationName: 'sluice/test' };
 }
 
 type OpenedStore = Awaited<ReturnType<typeof openPostgresStore>>;
 
-/** Opens a store in the schema of another, as another process does. */
+/** Opens a store in another one's schema, as another process does. */
 export function openStore(change: Partial<PostgresStoreOptions> & { schema: string }): Promise<OpenedStore> {
   return openPostgresStore({ ...storeOptions(change.schema), ...change });
 }
 
-/** Empty schemas whose stores are closed. To make one takes ten times as long as to empty one. */
+/** Empty schemas whose stores are closed. Making a schema takes ten times as long as emptying it. */
 const emptied: string[] = [];
 
-/** The name of an empty schema, or of none yet, until it is returned. */
+/** The name of an empty or new schema, until it is returned. */
 export function takeSchema(): string {
   return emptied.pop() ?? nameOfSchema();
 }
 
-/** Takes a schema back; no process has it open any more. */
+/** Takes back a schema that no process has open. */
 export async function returnSchema(schema: string): Promise<void> {
   const found = await runSql("SELECT to_regclass(format('%I.replicas', $1::text)) IS NOT NULL AS found", [schema]);
   if (found[0]?.found !== true) return;
@@ -69,14 +69,14 @@ export async function returnSchema(schema: string): Promise<void> {
   emptied.push(schema);
 }
 
-/** The name of an empty schema that a test has until it ends, and leaves its tables as they are. */
+/** The name of an empty schema that a test has until it ends; the test must leave its tables as they are. */
 export function borrowSchema(): string {
   const schema = takeSchema();
   onTestFinished(() => returnSchema(schema));
   return schema;
 }
 
-/** Every value in a schema and in its jobs; bytes as characters, as SQLite has them in its file. */
+/** Every value in a schema and in its jobs; bytes as characters, as SQLite's file has them. */
 export async function textOf(schema: string): Promise<string> {
   const tables = await runSql('SELECT schemaname, tablename FROM pg_tables WHERE schemaname = ANY($1)', [
     [schema, workerSchemaOf(schema)],
@@ -94,7 +94,7 @@ export async function textOf(schema: string): Promise<string> {
   return texts.join('\n');
 }
 
-/** Opens a store in a schema of its own. */
+/** Opens a store in a separate schema. */
 export async function openEmpty(change: Partial<PostgresStoreOptions> = {}): Promise<OpenedStore> {
   const schema = takeSchema();
   const store = await openPostgresStore({ ...storeOptions(schema), ...change });
@@ -114,7 +114,7 @@ async function emptySchema(schema: string): Promise<void> {
     [schema],
   );
   const names = tables.map(({ name }) => `${pg.escapeIdentifier(schema)}.${name}`);
-  // What a killed process had sent may still be under way, and would show up in the next test: the lock waits for it.
+  // A killed process's last statements may still run and would show up in the next test: the lock waits for them.
   await runSql(
     [`LOCK TABLE ${names.join(', ')} IN SHARE ROW EXCLUSIVE MODE`, ...names.map((name) => `DELETE FROM ${name}`)].join(
       ';',

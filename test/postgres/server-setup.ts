@@ -1,4 +1,4 @@
 import { inject } from 'vitest';
 
-// Fails each file of tests where the server of the tests is not installed, and says so.
+// Fails each test file with a clear message if the tests' server is not installed.
 if (inject('postgresUrl') === '') await import('../oracles/installed.ts');

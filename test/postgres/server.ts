@@ -11,14 +11,14 @@ import { isInstalled } from '../oracles/lock.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Of a database that tests may make schemas in; empty where there is none. */
+    /** URL of a database in which tests may make schemas; empty if there is none. */
     readonly postgresUrl: string;
-    /** What the names of all schemas of this run begin with. */
+    /** Prefix of all schema names of this run. */
     readonly schemaPrefix: string;
   }
 }
 
-/** Gives the tests a PostgreSQL: the one that `TEST_POSTGRES` names, else one of their own until they end. */
+/** Gives the tests a PostgreSQL: the one in `TEST_POSTGRES`, or a new one until they end. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const prefix = `test_${randomUUID().slice(0, 8)}_`;
   project.provide('schemaPrefix', prefix);
@@ -28,7 +28,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     return () => dropSchemas(given, prefix);
   }
   if (!isInstalled()) {
-    // The run goes on: `server-setup.ts` fails each file of tests.
+    // The run continues: `server-setup.ts` fails each test file.
     project.provide('postgresUrl', '');
     return async () => {};
   }
@@ -47,24 +47,24 @@ async function dropSchemas(url: string, prefix: string): Promise<void> {
   await client.end();
 }
 
-/** A server of a test's own, to be hurt. */
+/** A separate server, which a test may hurt. */
 export interface OwnPostgres {
   readonly url: string;
-  /** Ends it as a crash does; resolves when none of its processes is left. */
+  /** Ends it as a crash does; resolves when all its processes are gone. */
   kill(): Promise<void>;
-  /** Starts it again, if it was killed, on the same port with what it has stored. */
+  /** Starts it again after a kill, on the same port with its data. */
   start(): Promise<void>;
-  /** It takes connections and answers nothing from now on. */
+  /** From now on it accepts connections and answers nothing. */
   pause(): void;
   resume(): void;
   stop(): Promise<void>;
 }
 
-/** Starts a server in a folder of its own. It loses what it wrote if the machine stops: these are tests. */
+/** Starts a server in a new folder. It loses data if the machine stops, which is fine for tests. */
 export async function startPostgres(flags: readonly string[] = []): Promise<OwnPostgres> {
   const { loadPostgres } = await import('../oracles/postgres.ts');
   const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'));
-  // The server may run as another user, who has to get through to its own folder in it.
+  // The server may run as another user, who must be able to reach its data folder inside.
   chmodSync(folder, 0o755);
   const port = await freePort();
   const output: string[] = [];
@@ -77,10 +77,10 @@ export async function startPostgres(flags: readonly string[] = []): Promise<OwnP
     persistent: false,
     // PostgreSQL refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
-    // It sorts text as people do, which most servers do by default and SQLite does not.
+    // It sorts text as people do; most servers do so by default, SQLite does not.
     initdbFlags: [
       ...['--encoding=UTF8', '--locale=C', '--locale-provider=icu', '--icu-locale=en-US', '--no-sync'],
-      // The password is no secret: thousands of hashes of it took a seventh of the CPU of each connection.
+      // The password is not secret, and hashing it thousands of times took a seventh of each connection's CPU.
       '--set=scram_iterations=1',
     ],
     postgresFlags: [
@@ -112,7 +112,7 @@ export async function startPostgres(flags: readonly string[] = []): Promise<OwnP
       const processes = family(postmaster());
       isKilled = true;
       signal(postmaster(), 'SIGKILL');
-      // The others end when they see that it is gone; the next one does not start before.
+      // The other processes end when they notice; the next server starts only after that.
       while (processes.some((pid) => signal(pid, 0))) await wait(10);
     },
     async start() {
@@ -132,14 +132,14 @@ export async function startPostgres(flags: readonly string[] = []): Promise<OwnP
   };
 }
 
-/** A process and those that it started. */
+/** A process and its children. */
 function family(parent: number): number[] {
   const all = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');
   const pairs = all.map((line) => line.trim().split(/\s+/).map(Number));
   return [parent, ...pairs.flatMap(([pid = 0, by]) => (by === parent ? [pid] : []))];
 }
 
-/** Whether the process was there to hear it. */
+/** Whether the process existed. */
 function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);

@@ -12,8 +12,8 @@ import { until } from '../eventually.ts';
 import { countHeld } from '../store/samples.ts';
 import { openStore, returnSchema, takeSchema } from './schemas.ts';
 
-// Two replicas on one schema. What `there` deploys `here` does not hear of: whatever it learns, it asked for. A start of
-// both takes longer than a test: each test has a slug and flows of its own.
+// Two replicas on one schema. `here` does not hear of deploys by `there`: whatever it learns, it asked for. Starting
+// both takes longer than a test, so all tests share them, each with its own slug and flows.
 
 let tests = 0;
 const idOf = (flow: string) => `0${flow}${String(tests).padStart(6, '0')}-0000-4000-8000-000000000000`;
@@ -26,7 +26,7 @@ const unheard: Changes = {
   unseenMs: () => 0,
 };
 let say: (change: Change) => void;
-/** What the test says, one after the other. */
+/** The changes that the test says, one after the other. */
 const heard: Changes = {
   ...unheard,
   async *[Symbol.asyncIterator]() {
@@ -63,7 +63,7 @@ async function start(change: Partial<Store> = {}, settings: SettingsInput = {}):
   return { ...app, stop };
 }
 
-/** A replica of the test's own. */
+/** A replica for one test. */
 async function startOwn(...given: Parameters<typeof start>): Promise<SluiceApp> {
   const app = await start(...given);
   onTestFinished(app.stop);
@@ -134,13 +134,13 @@ async function deliver(app: SluiceApp, { to = slug(), nonce = randomUUID() as st
   return { status: response.statusCode, ...(response.body !== '' && response.json()) };
 }
 
-/** The flows of the test of which runs are stored, each once for each run. */
+/** Letters of the test's flows, once for each stored run. */
 const runs = async () => {
   const { items } = await there.store.listRuns({ skip: 0, take: 99 });
   return items.flatMap(({ flowId }) => (isOwn(flowId) ? [flowId.slice(1, 2)] : [])).sort();
 };
 
-/** How many deliveries each flow of the test holds. */
+/** The number of held deliveries of each flow of the test. */
 const held = async () => {
   const counts = await countHeld(there.store);
   return Object.fromEntries(Object.entries(counts).filter(([flowId]) => isOwn(flowId)));
@@ -158,7 +158,7 @@ describe('a slug that flows share', () => {
 
   test('starts a run of each where the replica has taken up one flow of a deploy so far', async () => {
     await deploy(there, manifestOf('a'), manifestOf('b'), manifestOf('c'));
-    // As it is between two of the notices.
+    // The state between two notices.
     say({ kind: 'flow', flowId: idOf('b') });
     await until(() => here.triggers().find(slug()) !== undefined);
     expect(here.triggers().findAll(slug())).toHaveLength(1);
@@ -336,7 +336,7 @@ describe('a delivery that this replica refuses by what it remembers', () => {
   const OTHER_KEY = { webhookHmacKey: 'another-key-of-the-test' };
   const LONGEST_PAUSE_MS = 1000;
   const questions = (app: SluiceApp) => vi.spyOn(app.store, 'listFlows');
-  /** Deploys there, and lets the replica remember it. */
+  /** Deploys at `there`, and lets the replica remember it. */
   const remember = async (hook: object, app: SluiceApp = here) => {
     await deploy(there, manifestOf('a', hook));
     return deliver(app);
@@ -407,7 +407,7 @@ describe('a delivery that this replica refuses by what it remembers', () => {
   });
 
   test('waits for one question together with all others, which comes after a pause', async () => {
-    // A pause that begins under this clock never ends.
+    // Under this clock, a pause that begins never ends by itself.
     const app = await startOwn();
     const open = `open-${slug()}`;
     await remember(OTHER_KEY, app);
@@ -415,7 +415,7 @@ describe('a delivery that this replica refuses by what it remembers', () => {
     await deliver(app, { to: open });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
-    // The pause after the question before ends.
+    // Ends the pause after the previous question.
     vi.advanceTimersByTime(LONGEST_PAUSE_MS);
     const asked = questions(app);
     expect(await deliver(app)).toMatchObject({ status: 401 });

@@ -12,7 +12,7 @@ const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
 const BODY = '{"ref":"refs/heads/main"}';
 const TIME_LIMIT_MS = 60_000;
 
-/** A way to the database that can be cut and mended; cut at first. */
+/** A route to the database that tests can cut and mend; it starts cut. */
 async function wayTo(url: string): Promise<{ url: string; mend(): Promise<void>; cut(): void }> {
   const target = new URL(url);
   const way = new URL(url);
@@ -52,7 +52,7 @@ interface Started {
   readonly child: ChildProcess;
   readonly exited: Promise<number | null>;
   output(): string;
-  /** 0 where nothing listens. */
+  /** 0 if nothing listens. */
   status(path: string): Promise<number>;
   deliver(): Promise<{ status: number; body: string }>;
 }
@@ -75,7 +75,7 @@ async function start(databaseUrl: string): Promise<Started> {
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
-  // Not `exit`: what it wrote last may arrive after that.
+  // Not `exit`: the last output may arrive after it.
   const exited = once(child, 'close').then(([code]) => code as number | null);
   onTestFinished(async () => {
     child.kill('SIGKILL');
@@ -158,7 +158,7 @@ test('a database that goes when the service begins to listen does not end it', {
   const way = await wayTo(inject('postgresUrl'));
   await way.mend();
   const service = await start(way.url);
-  // The very first answer: the service has not taken up yet what the last one left.
+  // At the very first answer, the service has not yet taken over what the previous one left.
   await eventually(() => service.status('/health/live'), is(200));
   way.cut();
   await eventually(() => service.status('/health/ready'), is(503));

@@ -11,7 +11,7 @@ import { companyConformance, runSuites, storeConformance } from '../store/confor
 import { withVerbs } from '../store/with-verbs.ts';
 import { openEmpty, runSql } from './schemas.ts';
 
-/** Every transaction that is under way on the server ends, those of other tests too: behind them nothing is forwarded. */
+/** Waits until all running transactions of the server end, including other tests': nothing is forwarded past them. */
 async function othersEnd(): Promise<void> {
   const [now] = await runSql('SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS next');
   await eventually(

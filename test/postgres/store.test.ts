@@ -6,5 +6,5 @@ import { replicas } from '../store/conformance/replicas.ts';
 import { runSuites } from '../store/conformance.ts';
 import { openEmpty } from './schemas.ts';
 
-// What decides an acceptance and a claim; all suites run in the proof of the same name.
+// The suites of acceptances and claims; the proof of the same name runs all suites.
 runSuites('PostgreSQL', openEmpty, [acceptance, nonces, idempotency, leases, replicas]);

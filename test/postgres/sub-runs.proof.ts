@@ -10,7 +10,7 @@ const LAST = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a13';
 
 const run = (flow: string, change = {}) => stepOf('RunFlow', { inputs: { flow, body: 1 }, ...change });
 
-/** A database whose clock is that of the test. */
+/** A database that follows the test's clock. */
 function inTestTime(store: Store): Store {
   return { ...store, beat: async (given) => ({ ...(await store.beat(given)), at: given.now }) };
 }
@@ -32,7 +32,7 @@ async function twoRuntimes() {
   return { schema, services };
 }
 
-/** Every run of a schema, when none is in flight any more. */
+/** Every run of a schema, once none is in flight. */
 async function allEnded(store: Store) {
   await eventually(
     () => store.listRuns({ status: 'Running', skip: 0, take: 1, includeTotal: true }),
@@ -60,13 +60,13 @@ describe('two replicas', () => {
     for (let round = 0; round < 15; round += 1) {
       const ids = await Promise.all(Array.from({ length: 20 }, (_, n) => services[n % 2 === 0 ? 0 : 1].trigger()));
       const { items } = await one.store.listRuns({ status: 'Running', skip: 0, take: 500 });
-      // Runs that others started, whose parents then fail, and some of the first ones.
+      // Some runs that others started, whose parents then fail, and some of the first runs.
       const children = items.filter(({ sourceRunId }, n) => sourceRunId !== null && n % 3 === round % 3);
       const cancelled = [...children.map(({ id }) => id), ...ids.slice(0, 7)];
       await Promise.all(cancelled.map((id, n) => (n % 2 === 0 ? two : one).runtime.control.cancel(id, 'any')));
     }
     const runs = await allEnded(one.store);
-    // Counters know as many as there are: lists by status rely on them.
+    // The counters agree with the runs: lists by status rely on them.
     const counted = (await one.store.of(flowsStore).countRuns()).filter(({ count }) => count !== 0);
     expect(counted.reduce((sum, { count }) => sum + count, 0)).toBe(runs.length);
     for (const { flowId, status, count } of counted) {
@@ -75,14 +75,14 @@ describe('two replicas', () => {
     const byId = new Map(runs.map((each) => [each.id, each]));
     expect(new Set(runs.map(({ status }) => status))).toEqual(new Set(['Succeeded', 'Failed', 'Cancelled']));
     for (const { id, sourceRunId, status, flowId } of runs) {
-      // Whoever failed did so by a run that was cancelled; whoever succeeded waited for those that did.
+      // A failed run has a cancelled or failed sub-run; in a successful run, all sub-runs succeeded.
       const own = runs.filter((each) => each.sourceRunId === id).map((each) => each.status);
       if (status === 'Failed') expect(own.some((each) => each === 'Cancelled' || each === 'Failed')).toBe(true);
       if (status === 'Succeeded' && flowId !== LAST)
         expect(own).toEqual(flowId === FLOW_ID ? ['Succeeded'] : ['Succeeded', 'Succeeded']);
       if (sourceRunId !== null) expect(byId.has(sourceRunId)).toBe(true);
     }
-    // What a stop noted is done; only what had ended by then may be left to forget.
+    // Everything that a stop noted is done; only runs that had ended by then may remain, to be forgotten.
     for (let looks = 0; looks < 50; looks += 1) {
       const { orphaned } = await one.store.claimOverdue({
         owner: 'one',

@@ -7,12 +7,12 @@ import { runSql } from './schemas.ts';
 interface Torture {
   readonly url: string;
   readonly seconds: number;
-  /** Is called again and again while deliveries arrive. Leaves the cluster able to work. */
+  /** Called repeatedly while deliveries arrive. It must leave the cluster able to work. */
   readonly hurt: (cluster: Cluster) => Promise<void>;
   readonly cluster?: ClusterOptions;
 }
 
-/** How long each torture of a proof goes on; its last round is always finished. */
+/** How long each torture of a proof lasts; its last round is always finished. */
 export const TORTURE_SECONDS = Number(process.env.TEST_TORTURE_SECONDS ?? 60);
 
 const STEPS = {
@@ -21,13 +21,13 @@ const STEPS = {
   last: { type: 'LogMessage', inputs: { message: 'done' }, runAfter: { pause: ['Succeeded'] } },
 };
 
-/** On a slow machine it goes on until so many deliveries were taken. */
+/** On a slow machine, the torture continues until this many deliveries were taken. */
 const FEWEST = 20;
 
-/** A step that was under way in three processes when they died is given up, by design. */
+/** By design, a step that was running in three processes when they died is given up. */
 const BLAMED = 'interrupted_too_often';
 
-/** Kills one replica after the other, each when the one before is back. */
+/** Kills one replica after the other, each after the previous one is back. */
 export function killInTurn(): Torture['hurt'] {
   let turn = 0;
   return async ({ replicas }) => {
@@ -39,8 +39,8 @@ export function killInTurn(): Torture['hurt'] {
 }
 
 /**
- * Lets deliveries arrive at two replicas while something hurts them, and checks that each delivery that was taken has
- * exactly one run and that every run came to its end.
+ * Sends deliveries to two replicas while something hurts them; checks that each taken delivery has exactly one run and
+ * that every run ended.
  */
 export async function torture({ url, seconds, hurt, cluster: options }: Torture): Promise<Publishers> {
   const cluster = await createCluster(url, { size: 2, steps: STEPS, ...options });

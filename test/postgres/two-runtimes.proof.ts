@@ -17,7 +17,7 @@ const beat = {
   now: START,
 };
 
-/** A database whose clock is that of the test. */
+/** A database that follows the test's clock. */
 function inTestTime(store: Store): Store {
   return { ...store, beat: async (given) => ({ ...(await store.beat(given)), at: given.now }) };
 }
@@ -112,7 +112,7 @@ describe('two replicas that run steps', () => {
     });
     await one.deploy({ a: stepOf('NoOp') });
     await one.runtime.start();
-    // Its claim has found that nothing waits: from here on steps are leased as they become due.
+    // Its claim found nothing waiting, so from here on steps are leased as they become due.
     await eventually(
       () =>
         one.trigger().then(
@@ -134,7 +134,7 @@ describe('two replicas that run steps', () => {
       inputs: z.unknown(),
       run: () => ({ kind: 'succeeded', output: 'new' }),
     });
-    // Whether others have the type is known only when steps that began at the same time are marked as begun.
+    // Says whether others have the type only once steps that began at the same time are marked as begun.
     let onMarked = () => {};
     const marked = new Promise<void>((resolve) => {
       onMarked = resolve;
@@ -163,7 +163,7 @@ describe('two replicas that run steps', () => {
     await one.runtime.start();
     const runIds = await Promise.all([one.trigger(), one.trigger()]);
     const dueAt = async (now: number) => (await first.measureBacklog({ now, most: 9 })).dueSteps;
-    // None is due before: neither one that has not been left yet, nor one that was left for a shorter time.
+    // No step is due earlier: all have been left by then, and each for the full 5 s.
     await eventually(
       async () => [await dueAt(START + 4999), await dueAt(START + 5000)],
       ([before, then = 0]) => before === 0 && then >= runIds.length,
@@ -204,7 +204,7 @@ describe('two replicas that run steps', () => {
     await one.runtime.start();
     const runId = await one.trigger();
     await until(() => hanging.length > 0);
-    // Marked as begun, as every step that runs for more than a moment.
+    // Marked as begun, like every step that runs longer than a moment.
     await eventually(
       () => one.steps(runId),
       ({ a }) => a?.attemptCount === 1,

@@ -39,7 +39,7 @@ describe('two services with schemas of their own in one database', () => {
     await holder.connect();
     onTestFinished(() => holder.end());
     await holder.query(`BEGIN; SELECT FROM "${schema}".flows FOR UPDATE`);
-    // It has the locks of its flow, and waits for the row.
+    // It has its flow's locks, and waits for the row.
     const waiting = own.applyDeploys([planned('flow', two, { basedOn: 1 })]);
     const waits = () =>
       runSql(`SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"${schema}".flows%'`);
@@ -52,7 +52,7 @@ describe('two services with schemas of their own in one database', () => {
 });
 
 let count = 0;
-/** Each round is about a flow, and runs, of its own. */
+/** Each round uses a different flow and different runs. */
 async function inEachRound(round: (flowId: string, runId: () => string) => Promise<void>): Promise<void> {
   for (let n = 0; n < ROUNDS; n += 1) {
     count += 1;
@@ -206,7 +206,7 @@ describe('of two processes on one database', () => {
         right.of(schedulesStore).fireSchedule({ ...tick, flowId, run: null }),
       ]);
       const won = [paused !== undefined, moved !== undefined, fired === 'fired'].filter(Boolean).length;
-      // A tick may fire after the change of the expression, which leaves it due.
+      // A tick may fire after the change of the expression, because the change leaves it due.
       expect(won === 1 || (won === 2 && moved !== undefined && fired === 'fired')).toBe(true);
       const [found] = (await left.of(schedulesStore).listSchedules()).filter((each) => each.flowId === flowId);
       expect(found?.revision).toBe(1 + won);
@@ -229,7 +229,7 @@ describe('of two processes on one database', () => {
         right.learnKey(key(flowId, 'b', 'right')),
       ]);
       expect(new Set(learned.map(({ secret }) => String(secret))).size).toBe(1);
-      // The one process does not know of the rename yet.
+      // `left` does not know of the rename yet.
       await left.forgetKey({ flowId, triggerKey: 'b' });
       const [former, own] = await Promise.all([
         left.learnKey(key(flowId, 'a', 'former')),

@@ -41,7 +41,7 @@ const nextId = () => {
   return id(count);
 };
 
-/** Each round is about a flow, deliveries and runs of its own. */
+/** Each round uses a different flow, deliveries and runs. */
 async function inEachRound(round: (flowId: string, n: number) => Promise<void>): Promise<void> {
   for (let n = 0; n < ROUNDS; n += 1) await round(`flow ${nextId()}`, n);
 }
@@ -52,31 +52,31 @@ function acceptanceTo(flowId: string, change: Partial<Acceptance> & { redelivere
   return { delivery, run: aRun({ id: nextId(), flowId, deliveryId: delivery.id }), ...rest };
 }
 
-/** Calls of both stores at once, several of each so that they share transactions too. */
+/** Calls both stores at once, several times each, so that calls also share transactions. */
 async function acceptAtBoth(make: () => Acceptance): Promise<AcceptResult[]> {
   return Promise.all([left, right, right, left, left, right].map((store) => store.accept(make())));
 }
 
-/** Deploys the flow with its trigger under another key than it had. */
+/** Deploys the flow with its trigger renamed from `former` to `github`. */
 async function renameTrigger(flowId: string): Promise<void> {
   const triggers = { keys: ['github'], moved: [{ from: 'former', to: 'github' }] };
   await left.applyDeploys([{ ...deployOf(graphOf({ a: [] }), { id: flowId }), ...PLAN, triggers }]);
 }
 
-/** Lets nobody insert a run until it opens. */
+/** Keeps runs from being inserted until it opens. */
 async function blockRuns() {
   const client = new pg.Client({ connectionString: inject('postgresUrl') });
   await client.connect();
   onTestFinished(() => client.end());
   await client.query('BEGIN');
   await client.query(`LOCK TABLE "${schema}".runs IN SHARE MODE`);
-  // Not pg_stat_activity: a transaction sees the same rows of it again and again.
+  // Not pg_stat_activity: within a transaction its rows never change.
   const waiting = `WITH RECURSIVE waiting AS (
     SELECT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))
     UNION SELECT l.pid FROM pg_locks AS l JOIN waiting AS w ON w.pid = ANY(pg_blocking_pids(l.pid)) WHERE NOT l.granted
   ) SELECT count(*)::integer AS count FROM waiting`;
   return {
-    /** Resolves when so many transactions wait for it, or for one that does. */
+    /** Resolves when this many transactions wait for it, directly or behind another one. */
     async waitedFor(expected: number) {
       await eventually(
         async () => (await client.query<{ count: number }>(waiting)).rows[0]?.count ?? 0,
@@ -91,7 +91,7 @@ const page = { skip: 0, take: 100, includeTotal: true };
 const runsOf = async (flowId: string) => (await right.listRuns({ ...page, flowId })).items.map((run) => run.id);
 const deliveriesOf = async (flowId: string) => (await right.listDeliveries({ ...page, flowId })).items;
 
-/** The winner, after checking that there is one, that it alone has a run, and that all others name it. */
+/** The run of the winner: checks that there is exactly one, that only it has a run, and that all others name it. */
 async function winnerOf(flowId: string, results: readonly AcceptResult[]): Promise<string | undefined> {
   const winners = results.filter(({ kind }) => kind === 'accepted');
   expect(winners).toHaveLength(1);
@@ -150,7 +150,7 @@ describe('of two processes on one database', () => {
       const [first] = runs.toReversed();
       const hasBegun = claimed.claims.some(({ runId }) => runId === first);
       const joins = results.filter((result) => runIdOf(result) === first).length;
-      // A claim that comes first leaves nothing to join; one that comes later finds nothing due.
+      // An earlier claim leaves nothing to join; a later one finds nothing due.
       expect(hasBegun ? joins === 0 : joins === 3 || joins === 0).toBe(true);
       const counted = await Promise.all(runs.map((runId) => left.readRunInput({ runId })));
       const all = counted.flatMap((input) => (input?.kind === undefined ? (input?.deliveries ?? []) : []));
@@ -162,7 +162,7 @@ describe('of two processes on one database', () => {
   it('one starts the run of an event, and the other answers with it', async () => {
     const event = { id: 'evt', arrivedAt: T0, expiresAt: T0 + minute };
     await inEachRound(async (flowId, n) => {
-      // Each with a nonce of its own, as a publisher has that signs each retry again; some are filtered besides.
+      // Each has a new nonce, as when a publisher signs each retry again; some are also filtered.
       const results = await acceptAtBoth(() => {
         const nonce = aNonce({ value: `${count}` });
         return acceptanceTo(flowId, { event, nonce, isFiltered: n % 2 === 0 && count % 3 === 0 ? true : undefined });
@@ -179,7 +179,7 @@ describe('of two processes on one database', () => {
   it('one accepts a nonce and a key of a trigger that was renamed, whichever of its keys they name', async () => {
     await inEachRound(async (flowId) => {
       await renameTrigger(flowId);
-      // Each process names another key of the trigger, so that no row of the one is in the way of the other.
+      // Each process uses another key of the trigger, so that neither blocks the other's rows.
       const acceptAll = (changeOf: (n: number) => Partial<Acceptance>) =>
         Promise.all(
           [left, right, left, right].map((store, n) => {
@@ -204,7 +204,7 @@ describe('of two processes on one database', () => {
   ])('%s waits until the other has stored the same under another key of a renamed trigger', async (_name, change) => {
     const flowId = `flow ${nextId()}`;
     await renameTrigger(flowId);
-    // Both are kept from committing, so that neither could see what the other has written.
+    // Neither can commit, so neither sees the other's rows.
     const hurdle = await blockRuns();
     const results = [left, right].map((store, n) => {
       const { run, ...rest } = acceptanceTo(flowId, { nonce: aNonce(), ...change() });
@@ -255,7 +255,7 @@ describe('of two processes on one database', () => {
       let call = 0;
       const results = await acceptAtBoth(() => {
         call += 1;
-        // Of one nonce the keys differ, of the other they are the same.
+        // One nonce comes with different keys, the other with the same key.
         const isSame = call % 2 === 0;
         return acceptanceTo(flowId, { nonce: nonces[Number(isSame)], idempotencyKey: isSame ? 'same' : `key ${call}` });
       });
@@ -289,7 +289,7 @@ describe('of two processes on one database', () => {
     await inEachRound(async (flowId, n) => {
       await left.deployFlow({ ...deployOf(graphOf({ a: [] })), id: flowId });
       const accepting = acceptAtBoth(() => acceptanceTo(flowId));
-      // Before, between and after the acceptances.
+      // Close before, between or after the acceptances.
       for (let turn = 0; turn < n; turn += 1) await Promise.resolve();
       await close(flowId);
       const seen = await runsOf(flowId);

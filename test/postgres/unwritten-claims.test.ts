@@ -10,7 +10,7 @@ async function open(): Promise<Store> {
   return store as unknown as Store;
 }
 
-/** Runs with a step that is due. */
+/** Starts runs with one due step. */
 async function startMany(store: Store, numbers: readonly number[], change: Partial<NewRun> = {}): Promise<void> {
   for (const n of numbers) {
     const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 + n }];

@@ -22,7 +22,7 @@ test('replicas that are replaced one by one, by a later release and back, refuse
   const { refused } = await torture({
     url: server.url,
     seconds: TORTURE_SECONDS,
-    // What was sent before a stop is still taken.
+    // Deliveries sent before a stop are still taken.
     cluster: { build: earlier, env: { SLUICE_DRAIN_SECONDS: '1' } },
     async hurt({ replicas }) {
       const [first] = replicas as [Replica];

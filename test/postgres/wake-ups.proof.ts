@@ -24,7 +24,7 @@ const beat = {
   now: T0,
 };
 
-/** Two stores on one schema, the first with a step, and what is asked of their jobs. */
+/** Two stores on one schema, a function that makes a step due at the first, and questions about their jobs. */
 async function twoStores() {
   const { schema, stores } = await openReplicas(['one', 'two']);
   const [one, two] = stores as [Store, Store];
@@ -40,7 +40,7 @@ async function twoStores() {
   };
 }
 
-/** Answers each wake-up as it is told, and resolves when there is one. */
+/** Answers each wake-up with `answer`; `woken` resolves at the first. */
 function wakeableOf(answer: () => boolean | Promise<boolean> = () => true) {
   let tell = () => {};
   let count = 0;
@@ -117,7 +117,7 @@ describe('a step that falls due', () => {
     onTestFinished(() => third.close());
     await two.close();
     third.onDue(later);
-    // The engine's clock is the database's, which nothing sets.
+    // The engine uses the database's clock, which tests cannot set.
     const dueAt = Date.now() + 700;
     await runSql(`UPDATE "${schema}".steps SET due_at = $1`, [dueAt]);
     await later.woken;
@@ -179,7 +179,7 @@ describe('wake-ups', () => {
     await second.woken;
   });
 
-  // The second answer is that another one is to be woken, which fails by then: the job is to be tried again.
+  // `false` asks to wake another replica, which fails by then, so the job must be tried again.
   test.each([true, false])('go on after what they are answered with was away, and end nothing: %s', async (answer) => {
     const { schema, makeDue, listJobs } = await twoStores();
     const name = workerSchemaOf(schema);
@@ -195,7 +195,7 @@ describe('wake-ups', () => {
     });
     three.onDue(other);
     await makeDue();
-    // An answer that failed: unheard, it would end the process.
+    // The answer failed; without a listener, the error would end the process.
     await eventually(
       () => lines,
       (told) => told.some((line) => line.startsWith('the engine ended')),
@@ -277,7 +277,7 @@ describe('wake-ups', () => {
     const { schema, two, jobs, makeDue, listJobs } = await twoStores();
     await makeDue();
     await runSql(`UPDATE ${jobs} SET locked_at = now() - interval '11 s', locked_by = 'dead'`);
-    // One that was replaced while it was locked would never be taken.
+    // A job that was replaced while locked would never be taken.
     await runSql(
       `INSERT INTO ${jobs} (task_id, attempts, locked_at, locked_by)
       SELECT task_id, max_attempts, locked_at, locked_by FROM ${jobs}`,

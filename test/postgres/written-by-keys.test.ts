@@ -8,7 +8,7 @@ import { acceptanceOf, aNonce, deployOf, failed, graphOf, retryAt, succeeded, T0
 import { type Node, planOf } from './query-plans.ts';
 import { newSchema, openStore, runSql, storeOptions } from './schemas.ts';
 
-/** Notes the statements of a transaction. */
+/** Records the statements of a transaction. */
 function noting(sql: Sql, texts: Set<string>): Sql {
   const noted =
     <Rest extends unknown[], Value>(send: (text: string, ...rest: Rest) => Value) =>
@@ -40,7 +40,7 @@ test.each(KINDS)(
   'what accepts, claims and advances is planned to read no table as a whole on a connection %s, though the tables are small',
   async (_name, isPooled) => {
     const [server] = await runSql("SELECT current_setting('server_version_num')::integer AS version");
-    // PostgreSQL 15 does not tell the plan of a statement without its values.
+    // PostgreSQL 15 cannot show the plan of a statement without its values.
     if (Number(server?.version) < 160_000) return;
     const schema = newSchema();
     const store = await openStore({ schema });
