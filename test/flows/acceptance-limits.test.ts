@@ -79,7 +79,7 @@ describe('by the number of due steps', () => {
 });
 
 describe('by how long the oldest due step has waited', () => {
-  /** The last claim was answered 5 ms ago; `passed` says how many of those that asked may store their runs. */
+  /** The last claim was answered 5 ms ago; `passed` says how many of the waiting runs may be stored. */
   function openClaimed() {
     const { clock, limits } = open();
     let passed = 0;
@@ -132,7 +132,7 @@ describe('by how long the oldest due step has waited', () => {
     await claims(8);
     ask(3, 6);
     ask(2, 0);
-    // Stored whole, and 2 steps more than there was room for; then 4 more and 2 more, and so on.
+    // The first run is stored whole, 2 steps more than there was room for; then 4 more and 2 more, and so on.
     expect([await claims(8), await claims(4), await claims(8), await claims(4), await claims(8)]).toEqual([
       1, 1, 2, 2, 3,
     ]);

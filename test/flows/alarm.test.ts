@@ -4,7 +4,7 @@ import { fakeClock, recordingLogger, standingTimers } from './fixture.ts';
 
 standingTimers();
 
-/** An alarm whose questions are answered by hand. */
+/** An alarm whose questions the test answers. */
 function open({ isFit, canAsk }: Record<string, () => boolean> = {}) {
   const clock = fakeClock();
   const { logger, lines } = recordingLogger();

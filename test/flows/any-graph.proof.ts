@@ -14,7 +14,7 @@ import { cel, loadedFlow, manifestOf, openFlowService, stepOf } from './fixture.
 const GRAPHS = Number(process.env.TEST_GRAPHS ?? 500);
 /** Runs in flight at once. */
 const LANES = 8;
-/** Flows that others run; each may run those before it. */
+/** Flows that steps can run; each may run earlier ones. */
 const LIBRARY = 6;
 
 type Ending = 'Succeeded' | 'Failed' | 'Skipped';
@@ -48,7 +48,7 @@ const STATUSES: readonly (readonly Ending[])[] = [
   ],
 ] as const as readonly (readonly Ending[])[];
 
-/** Any acyclic graph: a step runs after steps before it; loops down to loops in loops. */
+/** Any acyclic graph: steps run after earlier ones; loops are nested up to `depth`. */
 function drawGraph(chance: Chance, { depth, library }: { depth: number; library: number }): AnyGraph {
   const { below, once, pick } = chance;
   const steps: Record<string, AnyStep> = {};
@@ -84,12 +84,12 @@ function drawWork(
   return { kind: pick(['passes', 'passes', 'waits'] as const) };
 }
 
-/** What a run of a graph comes to, in the plainest words. */
+/** The predicted result of a run. */
 interface Outcome {
   readonly status: Ending;
   readonly output: Json;
   readonly steps: ReadonlyMap<string, StepOutcome>;
-  /** Of the library, in any order: what its steps started. */
+  /** Runs of the library that its steps started, in any order. */
   readonly started: readonly Started[];
 }
 
@@ -111,7 +111,7 @@ interface Context {
   readonly item?: number;
 }
 
-/** Steps in order, each with all that it runs after known. */
+/** Goes through steps in order, so that everything upstream is known. */
 function predict(graph: AnyGraph, library: readonly AnyGraph[], context: Context): Outcome {
   const ended = new Map<string, StepOutcome>();
   const inside = new Map<string, StepOutcome>();
@@ -147,7 +147,7 @@ function predict(graph: AnyGraph, library: readonly AnyGraph[], context: Context
   };
 }
 
-/** The output of the last step, or of each of the last steps by key. */
+/** The output of the last step, or of each last step by key. */
 function predictLeft(graph: AnyGraph, outputOf: (key: string) => Json): Json {
   const leaves = Object.keys(graph).filter((key) => Object.values(graph).every(({ edges }) => !(key in edges)));
   const left = leaves.map((key) => [key, outputOf(key)] as const);
@@ -199,7 +199,7 @@ function predictWork(
   }
 }
 
-/** Every iteration goes the same way: none starts after the first that failed, but for those beside it. */
+/** Every iteration ends alike: after the first failure none starts, except those that ran at the same time. */
 function predictLoop(
   { items, limit, steps }: Extract<Work, { kind: 'loop' }>,
   library: readonly AnyGraph[],
@@ -211,7 +211,7 @@ function predictLoop(
   const inside = new Map(
     begun.flatMap((run, at) => [...run.steps].map(([key, step]) => [`${at}.${key}`, step] as const)),
   );
-  // Of an iteration that never began nothing is left.
+  // The output of an iteration that never began.
   const nothing = predictLeft(steps, () => null);
   const output = runs.map((run, at) => (at < begun.length ? run.output : nothing));
   const own = isFailed ? { ...FAILED, output } : succeeded(output);
@@ -296,7 +296,7 @@ async function openService(store: Store) {
   return { ...service, deploy, start };
 }
 
-/** What a step shows of what the model knows: not the ids of runs. */
+/** The step without the ids of runs, which the model does not know. */
 const shown = ({ status, output, attemptCount }: StepDetail): object => ({
   status,
   output: JSON.parse(JSON.stringify(output ?? null, (key, value) => (key === 'runId' ? undefined : value))),
@@ -333,7 +333,7 @@ test.each(Object.keys(STORES))(`${GRAPHS} random graphs end as predicted, step b
     }
   };
   await Promise.all(Array.from({ length: LANES }, lane));
-  // Each run that a step started is there once, and ended as predicted.
+  // Each run that a step started exists once, and ended as predicted.
   for (let flow = 0; flow < LIBRARY; flow += 1) {
     const own = asked.filter((each) => each.flow === flow);
     const { items } = await eventually(

@@ -11,7 +11,7 @@ it('keeps what the rules say, whatever fails, is handled, retried, cancelled or 
       number += 1;
       await live(store, number, story);
     }),
-    // What fails is shown as it is: the proof of the same name makes it small.
+    // Failures are not shrunk here; the proof of the same name does that.
     { numRuns: 15, endOnFailure: true },
   );
 });

@@ -6,13 +6,13 @@ import type { Claim, StepResult, Store } from '../../src/store/store.ts';
 import { aRun, deployOf, id, minute, T0 } from '../store/samples.ts';
 import { RunModel } from './run-model.ts';
 
-/** Handlers of failures are as frequent as all other edges together. */
+/** Failure handlers are as frequent as all other edges together. */
 const anyStatuses = fc.oneof(
   fc.constant<StepStatus[]>(['Failed']),
   fc.subarray<StepStatus>(['Succeeded', 'Failed', 'Skipped'], { minLength: 1 }),
 );
 const anyEdge = fc.tuple(fc.nat(4), anyStatuses);
-/** Every other step is a loop, down to loops in loops. A step runs after steps before it. */
+/** Every other step is a loop, with loops inside loops. Steps run after earlier ones. */
 const graphOf = (depth: number): fc.Arbitrary<Graph> => {
   const steps = depth === 0 ? fc.constant(undefined) : fc.oneof(fc.constant(undefined), graphOf(depth - 1));
   return fc
@@ -31,14 +31,14 @@ function stepOf(edges: readonly [number, StepStatus[]][], index: number, steps: 
   return { type: 'ForEach', inputs: {}, runAfter, steps };
 }
 
-/** A graph and what happens to its run: each number decides one thing. */
+/** A graph and the events of its run; each number decides one event. */
 export const anyStory = fc.tuple(
   graphOf(2),
   fc.array(fc.nat(999), { minLength: 20, maxLength: 80, size: 'max' }),
   fc.nat(999),
 );
 
-/** Lives through a story with a store, and compares what it keeps with the model after each thing that happens. */
+/** Plays a story with a store, and compares the stored data with the model after each event. */
 export async function live(
   store: Store,
   number: number,
@@ -56,7 +56,7 @@ export async function live(
       await story.happens(decision);
       await story.check();
     }
-    // Whatever happened before, the run comes to an end by itself, or as soon as it is cancelled.
+    // Whatever happened before, the run ends by itself, or as soon as it is cancelled.
     if (ending % 3 === 0) await story.cancel();
     await story.finish();
     await story.check();
@@ -66,7 +66,7 @@ export async function live(
   }
 }
 
-/** Leaves nothing due for the next story, whatever this one came to. */
+/** Leaves nothing due for the next story, however this one ended. */
 async function clear(store: Store, runId: string): Promise<void> {
   const at = T0 + 1000 * minute;
   await store.cancelRun({ runId, reason: null, at });
@@ -121,7 +121,7 @@ class Story {
       loops: Object.fromEntries(loops.map(({ stepKey, ...counts }) => [stepKey, counts])),
     };
     const model = this.#model;
-    // A run that was cancelled plans nothing more, so that its iterations are no longer counted.
+    // A cancelled run plans nothing more, so its iterations are no longer counted.
     const counted = model.isCancelled ? kept.loops : undefined;
     expect(kept, this.#told.join('\n')).toEqual({
       run: model.status,
@@ -138,7 +138,7 @@ class Story {
     if (!isOver) this.#model.cancel();
   }
 
-  /** Ends everything well until nothing is left to do. */
+  /** Ends all steps with success until none is left. */
   async finish(): Promise<void> {
     for (;;) {
       this.#now += 1;
@@ -196,7 +196,7 @@ class Story {
 
   async #retry(pick: number): Promise<void> {
     const failed = [...this.#model.rows].filter(([, { status }]) => status === 'Failed').map(([key]) => key);
-    // Mostly inside of loops, where most can go wrong.
+    // Mostly inside loops, where most can go wrong.
     const inner = failed.filter((key) => key.includes('.'));
     const chosen = inner.length > 0 && pick % 3 > 0 ? inner : failed;
     const keys = chosen.length === 0 ? [...this.#model.rows.keys()] : chosen;
@@ -213,15 +213,15 @@ class Story {
     const signal = { runId: this.#runId, name: 'go', body: null, at: this.#now };
     const result = await this.#store.deliverSignal(signal);
     this.#told.push(`signal: ${JSON.stringify(result)}`);
-    // Each of them was woken already where none waits for this one.
+    // If no step waits for this one, all were woken earlier.
     if (result.kind === 'accepted') expect([...this.#model.waiting]).toContain(result.stepKey);
   }
 
-  /** The process dies with what it held; the next one takes it up. */
+  /** The process dies with its claims; the next one takes over. */
   async #kill(): Promise<void> {
     this.#told.push('kill');
     this.#held = [];
-    // Nothing of the run is held any more, so that a cancel ends it at once.
+    // No lease of the run is left, so a cancel ends it at once.
     this.#model.leased.clear();
     await this.#store.recover({ owner: 'me', now: this.#now });
   }

@@ -7,7 +7,7 @@ type Ending = 'Succeeded' | 'Failed' | 'Skipped';
 
 interface AnyStep {
   readonly behaves: 'succeeds' | 'fails' | 'waits';
-  /** Upstream key to the statuses that satisfy the edge, and what its condition says. */
+  /** By upstream key: the statuses that satisfy the edge, and its condition. */
   readonly edges: Readonly<Record<string, { statuses: readonly Ending[]; when?: 'true' | 'false' | 'steps.none' }>>;
 }
 
@@ -22,7 +22,7 @@ const anyStep = fc.record({
   behaves: fc.constantFrom('succeeds', 'succeeds', 'fails', 'waits' as const),
   edges: fc.dictionary(fc.nat(6).map(String), anyEdge, { maxKeys: 3 }),
 });
-/** Any acyclic graph: a step runs after steps before it. */
+/** Any acyclic graph: steps run after earlier ones. */
 const anyGraph = fc.array(anyStep, { minLength: 1, maxLength: 7 }).map(
   (rows): Record<string, AnyStep> =>
     Object.fromEntries(
@@ -36,7 +36,7 @@ const anyGraph = fc.array(anyStep, { minLength: 1, maxLength: 7 }).map(
     ),
 );
 
-/** The rules in the plainest words: steps in order, each with all that it runs after known. */
+/** A simple version of the rules: goes through steps in order, so that everything upstream is known. */
 function expected(steps: Record<string, AnyStep>): { run: string; steps: Record<string, StepStatus> } {
   const ended = new Map<string, Ending>();
   for (const [key, { behaves, edges }] of Object.entries(steps)) {
@@ -62,7 +62,7 @@ function definitionOf({ behaves, edges }: AnyStep): Partial<StepDefinition> {
   const types = { succeeds: 'NoOp', fails: 'Fail', waits: 'Delay' } as const;
   const inputs = { succeeds: {}, fails: { message: 'no' }, waits: { seconds: 60 } }[behaves];
   const runAfter = Object.entries(edges).map(([key, { statuses, when }]) => {
-    // Fails when it is evaluated: there is no such field.
+    // Fails when evaluated: there is no such field.
     const condition = when === 'steps.none' ? 'trigger.body.none == 1' : when;
     return [key, condition === undefined ? statuses : { statuses, when: condition }] as const;
   });

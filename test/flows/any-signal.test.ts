@@ -12,7 +12,7 @@ it('hands every signal to one step, once, whatever times out, fails, is retried,
       number += 1;
       await liveWithSignals(store, id(number), story);
     }),
-    // What fails is shown as it is: the proof of the same name makes it small.
+    // Failures are not shrunk here; the proof of the same name does that.
     { numRuns: 15, endOnFailure: true },
   );
 });

@@ -14,7 +14,7 @@ import type { Claim, Store } from '../../src/store/store.ts';
 import { aRun, minute } from '../store/samples.ts';
 import { type FakeClock, FLOW_ID, fakeClock, loadedFlow, manifestOf, recordingLogger, stepOf } from './fixture.ts';
 
-/** Waits for two signals of the same name with a look in between that its time ends, and fails as often as it is told to. */
+/** Waits for two signals of the same name, with a timeout between them, and fails as often as its inputs say. */
 const twice = defineHandler({
   type: 'Twice',
   inputs: z.strictObject({ signalName: z.string(), failures: z.number() }),
@@ -41,7 +41,7 @@ const anyWait = fc.record({
 });
 type AnyWait = typeof anyWait extends fc.Arbitrary<infer T> ? T : never;
 
-/** Steps that wait, one after the other or beside each other, in a loop or not, and what happens: each number decides one thing. */
+/** Waiting steps, in sequence or parallel, in a loop or not, and the events; each number decides one event. */
 export const anySignalStory = fc.tuple(
   fc.array(anyWait, { minLength: 1, maxLength: 3 }),
   fc.boolean(),
@@ -63,14 +63,14 @@ function graphOf(waits: readonly AnyWait[], isLoop: boolean): Graph {
   return isLoop ? { each: stepOf('ForEach', { forEach: [1, 2], concurrencyLimit: 2, steps }) } : steps;
 }
 
-/** A signal that was answered with the step that has it, or with none. */
+/** A signal, with the step that got it, or none. */
 interface Sent {
   readonly body: number;
   readonly name: string;
   readonly stepKey: string | null;
 }
 
-/** Lives through a story with a real store and the real handlers; what was sent must be where the answers said. */
+/** Plays a story with a real store and real handlers; each signal must be where its answer said. */
 export async function liveWithSignals(
   store: Store,
   runId: string,
@@ -111,7 +111,7 @@ class Story {
     this.#with = given;
   }
 
-  /** As a rule something waits before the first signal comes. */
+  /** In most stories, something waits before the first signal comes. */
   async begin(): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
       await this.#claim(100);
@@ -136,7 +136,7 @@ class Story {
     await this.#check();
   }
 
-  /** Goes on for longer than any limit and back-off; then all that was handed over must have been gone on with. */
+  /** Continues beyond every limit and back-off; then every delivered signal must have been used. */
   async finish(): Promise<void> {
     const { store, clock, runId } = this.#with;
     for (let round = 0; round < 8; round += 1) {
@@ -148,14 +148,14 @@ class Story {
     const steps = new Map((await store.listSteps(runId))?.map((step) => [step.stepKey, step]));
     for (const { body, name, stepKey } of this.#sent) {
       const at = stepKey === null ? undefined : steps.get(stepKey);
-      // A signal is left where its run was stopped, or where its step failed although it had it.
+      // A signal may remain unused if its run was cancelled, or if its step failed in spite of it.
       if (this.#isCancelled || at?.status === 'Failed' || at?.status === 'Pending') continue;
       if (at !== undefined) expect([at.output].flat(), this.#story(`${name} ${body}`)).toContain(body);
     }
     await store.cancelRun({ runId, reason: null, at: clock.now() });
   }
 
-  /** What holds at any time. */
+  /** Rules that hold at any time. */
   async #check(): Promise<void> {
     const { store, runId } = this.#with;
     const steps = (await store.listSteps(runId)) ?? [];
@@ -166,7 +166,7 @@ class Story {
     for (const { stepKey, status, error } of steps) {
       if (status !== 'Failed') continue;
       if (error?.code !== 'signal_timeout' && error?.code !== 'timeout') continue;
-      // Twice fails with what it has when the second does not come, and gets it again when it is tried again.
+      // Twice fails with its first signal if the second does not come, and gets it again when retried.
       if (steps.find((step) => step.stepKey === stepKey)?.stepType === 'Twice') continue;
       const has = this.#sent.filter((sent) => sent.stepKey === stepKey);
       expect(has, this.#story(`${stepKey} failed although it had a signal`)).toEqual([]);

@@ -22,7 +22,7 @@ standingTimers();
 
 const gates = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`s${n}`, stepOf('Gate')]));
 
-/** A started runtime whose first claim has found nothing, and what it has asked of the store since. */
+/** A started runtime whose first claim found nothing, and its calls to the store since then. */
 async function openIdle(steps: Parameters<FlowService['deploy']>, options: FlowServiceOptions = {}) {
   const real = options.store ?? (await openStore());
   const calls: string[] = [];
@@ -177,7 +177,7 @@ describe('a step that needed no claim', () => {
       return DONE;
     });
     const service = await openIdle([{ a: stepOf('Note') }], { own: [handler] });
-    // An answer takes a few promises to get from the store to the socket.
+    // An answer passes a few promises between the store and the socket.
     const answered = service.trigger().then(async (runId) => {
       for (let left = 20; left > 0; left -= 1) await Promise.resolve();
       order.push('answer');
@@ -397,7 +397,7 @@ it('an attempt without a row whose outcome was given up is counted before the st
     runs === 1 ? Promise.reject(new StoreUnavailableError('no such revision')) : real.advance(...given);
   const service = await openIdle([{ a: stepOf('Count') }], { own: [handler], store: { ...real, advance } });
   const runId = await service.trigger();
-  // No timer has rung yet that would have had the row written.
+  // The timer that would have the row written has not fired yet.
   await until(() => service.log.lines.some(({ msg }) => String(msg).includes('the store failed while a step runs')));
   while (service.log.events('RunCompleted').length === 0) {
     service.clock.pass(200);

@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A stream of changes that the test writes; it ends when told to. */
+/** A stream of changes that the test writes; it ends on `done`. */
 function stream() {
   const waiting: IteratorResult<Change>[] = [];
   let take: ((result: IteratorResult<Change>) => void) | undefined;
@@ -84,7 +84,7 @@ describe('changes of other processes', () => {
     say({ kind: 'flow', flowId: 'a' });
     await vi.waitFor(() => expect(reads).toHaveLength(1));
     for (let n = 0; n < 5; n += 1) say({ kind: 'flow', flowId: 'a' });
-    // It changed since the read began, so one more read is due.
+    // It changed after the read began, so one more read is due.
     say({ kind: 'runs', runIds: ['r'] });
     await vi.waitFor(() => expect(events).toHaveLength(1));
     reads[0]?.();

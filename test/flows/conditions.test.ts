@@ -4,7 +4,7 @@ import { openFlowService, openStarted, ownHandler, stepOf } from './fixture.ts';
 
 const edge = (upstream: string, when: string) => ({ [upstream]: { statuses: ['Succeeded'] as const, when } });
 
-/** Runs `a`, then `b` under a condition, then `c` after `b`; yields the run, its steps and the log. */
+/** Runs `a`, then `b` under a condition, then `c` after `b`; returns the run, its steps and the log. */
 async function runWith(when: string, body: JsonObject = {}) {
   const service = await openStarted(
     {},

@@ -19,7 +19,7 @@ import { graphOf } from './graphs.ts';
 
 standingTimers();
 
-/** The store with some members in other hands. */
+/** The store with some members replaced. */
 function altered(store: Store, change: Partial<Store>): Store {
   return { ...store, ...change };
 }
@@ -195,7 +195,7 @@ describe('leases', () => {
     const service = await openStarted({ own: [handler] }, wide(1));
     const runId = await service.trigger();
     await until(() => waiting.length === 1);
-    // If the step needed no claim, its attempt is written by now.
+    // If the step was leased without a claim, its attempt has been written by now.
     for (let turns = 0; turns < 2; turns += 1) vi.advanceTimersByTime(20);
     await service.store.ping();
     const later = service.clock.now() + 31_000;
@@ -229,7 +229,7 @@ describe('leases', () => {
 describe('a clock that is set', () => {
   const DAYS_MS = 3 * 86_400_000;
 
-  // PostgreSQL has a clock of its own, which no machine sets.
+  // On PostgreSQL the service follows the database's clock, which no machine sets.
   it.skipIf(isOnPostgres())('back keeps nothing waiting for a suspect that runs alone', async () => {
     const { handler, waiting } = gate();
     const service = await openFlowService({ own: [handler], goesBy: createServiceClock });
@@ -283,7 +283,7 @@ describe('a clock that is set', () => {
     while (!service.log.lines.some(({ msg }) => String(msg).includes('could not be stored; the step will run again')))
       await pass();
     service.clock.set(-DAYS_MS);
-    // Two minutes: until the lease is looked at, until it has run out, and until the step is found.
+    // Two minutes: until the lease is checked, until it has expired, and until the step is found.
     for (let passed = 0; passed < 120_000; passed += 200) await pass();
     expect((await service.steps(runId)).a).toMatchObject({ status: 'Succeeded', attemptCount: 2 });
   });
@@ -378,7 +378,7 @@ describe('an outcome', () => {
     while (service.log.events('RunCompleted').length === 0) {
       service.clock.pass(200);
       vi.advanceTimersByTime(200);
-      // Time goes on only as fast as the store answers: no lease may run out because the test ran ahead.
+      // Time advances only as fast as the store answers, so that no lease expires because the test ran ahead.
       await store.ping();
       await store.ping();
     }

@@ -120,7 +120,7 @@ describe('triggerFlow', () => {
   });
 
   describe('while the flow changes', () => {
-    /** A service in which something happens before each acceptance, as often as there are changes. */
+    /** A service that makes one of these changes before each acceptance, until all are made. */
     async function changing(...changes: ((service: FlowService) => Promise<unknown>)[]): Promise<FlowService> {
       const store = await openStore();
       const service: FlowService = await openFlowService({

@@ -10,7 +10,7 @@ interface Answer {
   readonly type?: string;
 }
 
-/** The error of the only step of a flow that calls a server which answers so. */
+/** The step error of a flow whose only step calls a server with this answer. */
 async function errorOf(answer: Answer, inputs: Record<string, unknown> = {}, secret = '') {
   const { status = 422, body, type = 'application/json' } = answer;
   const { origin } = await serve((_request, response) => {

@@ -21,7 +21,7 @@ const steps: Graph = {
   no: stepOf('NoOp', { runAfter: { flaky: { statuses: ['Succeeded'], when: 'false' } } }),
 };
 
-/** Fails the n-th write: before it is done, or after, so that only its answer is lost. */
+/** Fails the n-th write: before it is done, or after it, so that only its answer is lost. */
 function failing(store: Store, n: number, isDone: boolean): { store: Store; hasFailed: () => boolean } {
   let calls = 0;
   const fail =
@@ -49,7 +49,7 @@ async function run(n: number, isDone: boolean) {
   for (;;) {
     const found = await real.findRun(runId);
     if (found?.status !== 'Running') break;
-    // A lease that an outage left behind runs out in time.
+    // A lease that an outage left expires in time.
     service.clock.pass(500);
     service.runtime.dispatcher.nudge();
     await setImmediate();

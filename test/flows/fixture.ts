@@ -28,7 +28,7 @@ export { until };
 export const FLOW_ID = '0b7c9d10-0000-4000-8000-000000000001';
 export const START = Date.parse('2026-03-01T12:00:00Z');
 
-/** Has the timers of each test wait until they are told to go on; the store's thread needs none. */
+/** Stops the timers of each test until it advances them; the store's thread needs none. */
 export function standingTimers(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
@@ -39,9 +39,9 @@ export function standingTimers(): void {
 }
 
 export interface FakeClock extends Clock {
-  /** Moves both clocks on. */
+  /** Advances both clocks. */
   pass(ms: number): void;
-  /** Sets the wall clock alone, by so many milliseconds. */
+  /** Changes only the wall clock, by so many milliseconds. */
   set(ms: number): void;
 }
 
@@ -60,7 +60,7 @@ export function fakeClock(): FakeClock {
   };
 }
 
-/** The time of a service that goes by its machine's clock at once, however that is set. */
+/** The time of a service that follows its machine's clock at once, however it is set. */
 export function followed(machine: Clock): ServiceClock {
   return {
     ...machine,
@@ -95,7 +95,7 @@ export function ownHandler(type: string, run: (context: StepContext) => HandlerR
   return defineHandler({ type, inputs: z.unknown(), run });
 }
 
-/** A handler whose steps run until they are let go, one by one. */
+/** A handler whose steps run until the test ends them, one by one. */
 export function gate() {
   const waiting: { context: StepContext; end: (result?: HandlerResult) => void }[] = [];
   const handler = ownHandler(
@@ -105,7 +105,7 @@ export function gate() {
   return { handler, waiting };
 }
 
-/** A manifest as the loader hands it on. */
+/** A manifest in the form that the loader returns. */
 export function loadedFlow(manifest: Manifest, handlers: readonly StepHandler[] = []): LoadedFlow {
   const table = handlerTable(handlers);
   const snapshot = snapshotOf(manifest, (type) => table.get(type)?.secretInputs ?? []);
@@ -127,9 +127,9 @@ export interface FlowService {
   readonly metrics: Metrics;
   readonly clock: FakeClock;
   readonly log: ReturnType<typeof recordingLogger>;
-  /** Deploys a flow of these steps. */
+  /** Deploys a flow with these steps. */
   deploy(steps: Graph, change?: Partial<Manifest>): Promise<void>;
-  /** Starts a run and yields its id. */
+  /** Starts a run and returns its id. */
   trigger(body?: Json): Promise<string>;
   ended(runId: string): Promise<RunDetail>;
   /** Steps that have a row, by key. */
@@ -140,14 +140,14 @@ export interface FlowServiceOptions
   extends Partial<
     Pick<Parameters<typeof createRuntime>[0], 'store' | 'readSecret' | 'concurrency' | 'random' | 'isServedElsewhere'>
   > {
-  /** Handlers beside the built-in ones. */
+  /** Handlers in addition to the built-in ones. */
   readonly own?: readonly StepHandler[];
   readonly egressAllow?: readonly string[];
-  /** The clock of the service, from that of the machine; one that is set is followed at once by default. */
+  /** Makes the service's clock from the machine's. The default follows a set clock at once. */
   readonly goesBy?: (machine: Clock) => ServiceClock;
 }
 
-/** A whole runtime on a real store; the clock is the test's. It is stopped when the test ends. */
+/** A complete runtime on a real store with the test's clock; stopped when the test ends. */
 export async function openFlowService(options: FlowServiceOptions = {}): Promise<FlowService> {
   const store = options.store ?? (await openStore());
   const clock = fakeClock();

@@ -1,6 +1,6 @@
 import type { Edge, Graph, StepStatus } from '../../src/model/manifest.ts';
 
-/** Upstream keys mean Succeeded; else the statuses of each edge. */
+/** Upstream keys that must have succeeded, or the statuses of each edge. */
 type Wiring = Readonly<Record<string, readonly string[] | Readonly<Record<string, readonly StepStatus[]>>>>;
 
 /** A graph of NoOp steps from the bare wiring: `{ a: [], b: ['a'], c: { a: ['Failed'] } }`. */

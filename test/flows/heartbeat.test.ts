@@ -7,7 +7,7 @@ import { fakeClock, recordingLogger, START, standingTimers } from './fixture.ts'
 
 standingTimers();
 
-/** A heartbeat on a store whose beats take 10 ms and get these answers one after another, the last one again and again. */
+/** A heartbeat on a store whose beats take 10 ms and get these answers in order; the last one repeats. */
 function heartbeat(...answers: ((Partial<BeatAnswer> & { takesMs?: number }) | Error)[]) {
   const clock = fakeClock();
   const { logger, lines } = recordingLogger();
@@ -68,7 +68,7 @@ describe('the heartbeat', () => {
     );
     await own.start();
     await vi.advanceTimersByTimeAsync(5000);
-    // The answer says 9 s ahead to 4 s behind.
+    // The answer allows any offset from 9 s ahead to 4 s behind.
     expect(own.state()).toMatchObject({ clockOffsetMs: 2005 });
     await vi.advanceTimersByTimeAsync(5000);
     expect(own.state()).toMatchObject({ clockOffsetMs: 69_010 });
@@ -136,7 +136,7 @@ describe('the heartbeat', () => {
     await silent.own.stop();
     const resumed = heartbeat({});
     await resumed.own.start();
-    // The machine slept: the one clock went on, the other stood still.
+    // The machine slept: the wall clock advanced, the monotonic one did not.
     resumed.clock.set(3_600_000);
     expect(resumed.own.isFit()).toBe(false);
     await vi.advanceTimersByTimeAsync(5000);

@@ -16,7 +16,7 @@ standingTimers();
 
 const SPAN_MS = 250;
 
-/** A runtime of two slots whose steps end at once, until they are told to wait. */
+/** A runtime of two slots whose steps end at once, until `setQuick(false)`. */
 async function openQuick() {
   const real = await openStore();
   const calls: string[] = [];
@@ -52,13 +52,13 @@ async function openQuick() {
 const triggerMany = (service: FlowService, count: number) =>
   Promise.all(Array.from({ length: count }, () => service.trigger()));
 
-/** Runs four steps one after the other: as many are expected to leave their slots in each of the next spans. */
+/** Runs four steps in sequence, so that in each of the next spans as many are expected to leave their slots. */
 async function runFour(service: FlowService): Promise<void> {
   for (let n = 0; n < 4; n += 1) await service.ended(await service.trigger());
   service.clock.pass(SPAN_MS);
 }
 
-/** With two steps that run, as many queued as slots would be left in a second, and one more. */
+/** Two running steps, and one more in the queue than would leave their slots in a second. */
 async function openFull() {
   const service = await openQuick();
   await runFour(service);
@@ -115,7 +115,7 @@ describe('while slots are left quickly', () => {
 });
 
 describe('while slots are left quickly and a claim is due', () => {
-  /** A claim is held until `answer` is called; before, the oldest step that one left has waited for `leftMs`, where given. */
+  /** Holds a claim until `answer`. If `leftMs` is given, an earlier one left due steps, the oldest this late. */
   async function openWithClaim({ leftMs }: { leftMs: number | undefined }) {
     const service = await openQuick();
     await runFour(service);
@@ -131,7 +131,7 @@ describe('while slots are left quickly and a claim is due', () => {
       if (answer === undefined) await new Promise<void>((resolve) => (answer = resolve));
       return batch;
     };
-    // A run that is not leased as it becomes due: its flow is limited until it is stored.
+    // Not leased as it becomes due: its flow has a limit until the run is stored.
     await service.deploy({ only: stepOf('Own') }, { concurrency: 9 });
     service.store.accept = async (acceptance, lease) => {
       service.store.accept = accept;
@@ -170,7 +170,7 @@ describe('while slots are left quickly and a claim is due', () => {
     service.setQuick(true);
     for (const end of service.ends) end();
     for (const runId of runs) expect(await service.ended(runId)).toMatchObject({ status: 'Succeeded' });
-    // Those of a run that was claimed come after those that were leased before.
+    // Steps of a claimed run come after steps leased before.
     expect(service.begun.slice(4).at(-1)).toBe(runs.at(-1));
   });
 });

@@ -10,12 +10,12 @@ standingTimers();
 
 const newId = createIdSource();
 
-/** A request may take two minutes from the time it is judged by to the time it is stored. */
+/** 50 s before the time of the purge: the margin for requests under way. */
 const PURGED = START - 50_000;
 
 const purgeRevisions: Store['purgeRevisions'] = async () => ({ removed: 0, next: null });
 
-/** So many expired rows, deleted as a store does. */
+/** A store with so many expired rows, which it deletes in chunks. */
 function open(rows: number, purgeRuns: Store['purgeRuns'] = async () => ({ runs: 0, rows: 0, isDone: true })) {
   let left = rows;
   const purgeNonces = vi.fn<Store['purgeNonces']>(async ({ limit }) => {
@@ -32,7 +32,7 @@ function open(rows: number, purgeRuns: Store['purgeRuns'] = async () => ({ runs:
     logger: log.logger,
     runRetentionDays: 1,
   });
-  /** Sets the clock of the machine, which the service goes by from then on. */
+  /** Sets the clock of the machine; the service follows it from then on. */
   const followSet = (ms: number) => {
     clock.set(ms);
     serviceClock.follow({ at: clock.now(), ledgerAt: serviceClock.ledger() }, clock.monotonic());
@@ -179,7 +179,7 @@ describe('retention', () => {
 });
 
 describe('housekeeping', () => {
-  /** In a process that is chosen as `isChosen` says. */
+  /** In a process that `isChosen` makes the chosen one. */
   function house({ isShared = true, isFit = true, isChosen = true } = {}) {
     const asked: number[] = [];
     const calls: string[] = [];

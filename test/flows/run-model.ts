@@ -22,8 +22,8 @@ interface Counts {
 }
 
 /**
- * What a run does, in the plainest words, to compare the service with: nothing is counted as it happens, everything is
- * found again from the rows. A step that is due, waits or runs is Open.
+ * A simple model of a run, for comparison with the service: it keeps no counts, but computes everything from its rows
+ * again. A step that is due, waiting or running is Open.
  */
 export class RunModel {
   readonly rows = new Map<string, Row>();
@@ -72,7 +72,7 @@ export class RunModel {
     this.#close();
   }
 
-  /** Keys that are due again, or why nothing is. */
+  /** Keys that are due again, or why none is. */
   retry(key: string): readonly string[] | 'notFailed' | 'stopped' | 'nothingToRetry' {
     if (this.rows.get(key)?.status !== 'Failed') return 'notFailed';
     if (this.isCancelled) return 'stopped';
@@ -111,7 +111,7 @@ export class RunModel {
     const graph = this.#graphOf(scope);
     const after = new Set([key.slice(scope.length)]);
     for (const [each, { runAfter }] of Object.entries(graph)) {
-      // Steps run after earlier ones, so one walk finds them all.
+      // Steps run after earlier ones, so one pass finds them all.
       if (!Object.keys(runAfter).some((upstream) => after.has(upstream))) continue;
       after.add(each);
       if (this.rows.get(scope + each)?.status === 'Skipped') this.rows.delete(scope + each);
@@ -127,7 +127,7 @@ export class RunModel {
     else this.#goOn(loopKey);
   }
 
-  /** Skips and starts what can be, until nothing more can. */
+  /** Skips and starts steps until no more change. */
   #place(scope: string): void {
     for (const [key, { runAfter }] of Object.entries(this.#graphOf(scope))) {
       if (this.rows.has(scope + key)) continue;

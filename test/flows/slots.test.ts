@@ -13,7 +13,7 @@ import {
 
 standingTimers();
 
-/** A handler whose steps run until they are let go, and how often it was called. */
+/** A handler whose steps run until the test ends them, and the number of its calls. */
 function gate() {
   const ends: ((result?: HandlerResult) => void)[] = [];
   const handler = ownHandler(
@@ -262,7 +262,7 @@ describe('a step that runs alone', () => {
     const first = slots.takeAll('a', 10_000);
     first.leave();
     slots.takeAll('b', 10_000);
-    // As the dispatcher does: when the step has run, and again when its outcome is stored.
+    // The dispatcher does so: when the step has run, and again when its outcome is stored.
     first.leave();
     expect([slots.isAlone, slots.free, slots.reserveForClaim(1)]).toEqual([true, 0, undefined]);
   });

@@ -12,7 +12,7 @@ const step = { type: 'NoOp', inputs: {}, runAfter: {} };
 const graph: Graph = { a: step, b: step, each: { ...step, type: 'ForEach', steps: { child: step, twin: step } } };
 const named = (...path: string[]): Reference => ({ root: 'steps', path: ['steps', ...path], position: 0 });
 
-/** A store in which the steps left so much, with what was asked of it. */
+/** A store in which the steps' outputs have this size; records the calls. */
 function opened(outputBytes: number) {
   const asked: Parameters<Store['readRunInput']>[0][] = [];
   const open = createRunInputs({

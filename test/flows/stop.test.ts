@@ -6,7 +6,7 @@ import { graphOf } from './graphs.ts';
 
 const DONE: HandlerResult = { kind: 'succeeded', output: null };
 
-/** A handler that never ends before `end` is called, and notes who it ran for. */
+/** A handler that never ends before `end` is called; records its contexts. */
 function stubborn() {
   const runs: StepContext[] = [];
   let end: (result: HandlerResult) => void = () => {};

@@ -29,7 +29,7 @@ it('one trace leads from what started a run to its last step', async () => {
   expect(b?.status).toEqual({ code: SpanStatusCode.ERROR, message: 'no_luck' });
 });
 
-/** Runs a flow of one step and yields its spans. */
+/** Runs a flow of one step and returns its spans. */
 async function traceOf(step: ReturnType<typeof stepOf>, options: Parameters<typeof openStarted>[0]) {
   const service = await openStarted(options, { a: step });
   const runId = await service.trigger();

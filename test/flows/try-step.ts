@@ -14,7 +14,7 @@ import { FLOW_ID, fakeClock, loadedFlow, manifestOf, recordingLogger, START, ste
 
 export const SECRET = 'p4ssw0rd-of-the-api';
 
-/** A handler whose input `token` is secret, and whatever else is given. */
+/** A handler with `token`, or the given inputs, as secret inputs. */
 export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, secretInputs = ['token']): ServedHandler {
   return defineHandler({
     type: 'Own',
@@ -26,7 +26,7 @@ export function handlerOf(run: (context: StepContext<JsonObject>) => unknown, se
 
 let store: Store;
 
-/** One store for the tests of a file; called once by each file that tries steps. */
+/** One store for the tests of a file; call it once in each file that tries steps. */
 export function useStore(): void {
   beforeAll(async () => {
     store = await openSqliteStore({ path: ':memory:' });
@@ -55,7 +55,7 @@ export const RUN_INPUT: RunInput = {
   steps: { first: { status: 'Succeeded', output: { n: 3 }, error: null } },
 };
 
-/** Of the first attempt at the step. */
+/** The first attempt at the step. */
 export const CLAIM: Claim = {
   token: 't',
   runId: 'run-1',
@@ -78,7 +78,7 @@ export const CLAIM: Claim = {
   stop: null,
 };
 
-/** Tries a step of a flow that is really deployed; only reading the run is given. */
+/** Tries a step of a deployed flow; only the run's input is given instead of read. */
 export async function tryStep({ handler, step, claim, runInput = RUN_INPUT, lease = new Lease(CLAIM, 0) }: Given) {
   const clock = fakeClock();
   const catalog = createCatalog(store, clock);

@@ -10,8 +10,8 @@ import { type FlowService, openFlowService, openStore, ownHandler, standingTimer
 standingTimers();
 
 /**
- * A replica with a run of a minute and a tick at each, and what it does to the store. Its clock is that of the database,
- * and its release the newest, until the test says otherwise.
+ * A replica with a run that lasts a minute, a tick every minute, and its calls to the store. Its clock agrees with the
+ * database's, and its release is the newest, unless the test changes that.
  */
 async function openReplica(steps: Graph = { a: stepOf('NoOp') }) {
   const store = await openStore();
@@ -79,7 +79,7 @@ describe('a replica whose clock is more than 5 s off that of the database', () =
     database.behindMs = 0;
     await pass(5000);
     await pass(1000);
-    // Its time was up long ago.
+    // Its time limit passed long ago.
     expect((await ended(runId)).status).toBe('TimedOut');
     await until(() => called.includes('fireSchedule'));
   });

@@ -5,13 +5,13 @@ import { cel, type FlowService, openFlowService, ownHandler, START, stepOf, unti
 
 const behind = (key: string) => ({ runAfter: { [key]: { statuses: ['Succeeded'] as const } } });
 
-/** Waits until the step waits: it is due later, or for a signal. */
+/** Waits until the step waits: until a later time, or for a signal. */
 async function waiting(service: FlowService, runId: string, stepKey: string) {
   const waits = (step?: StepDetail) => step?.status === 'Pending' && step.attemptCount > 0;
   return (await until(async () => (await service.steps(runId))[stepKey], waits)) as StepDetail;
 }
 
-/** Moves the clock on and lets what fell due start. */
+/** Advances the clock and starts what fell due. */
 function pass(service: FlowService, ms: number): void {
   service.clock.pass(ms);
   service.runtime.dispatcher.nudge();

@@ -3,7 +3,7 @@ import { startOfLoop } from '../../../src/flows/handlers/for-each.ts';
 import { StepFailure } from '../../../src/flows/step-failure.ts';
 import { stepOf } from '../fixture.ts';
 
-/** What the loop of that key begins with, or says instead. */
+/** The number of items that the loop starts with, or its error. */
 function start(stepKey: string, items: number, children: number): number | string {
   const steps = Object.fromEntries(Array.from({ length: children }, (_, at) => [`s${at}`, stepOf('NoOp')]));
   const given = { forEach: Array.from({ length: items }, () => 0) };

@@ -10,7 +10,7 @@ export interface Received {
   readonly body: Buffer;
 }
 
-/** A server on 127.0.0.1 that lives until the end of the test; `received` grows with every request. */
+/** A server on 127.0.0.1 until the end of the test; `received` grows with every request. */
 export async function serve(answer: RequestListener): Promise<{ origin: string; received: Received[] }> {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { defineHandler, noSignals } from '../../../../src/flows/handlers/handler.ts';
 
-/** A step type as CONTRIBUTING has it: this file, and one line in `handlers/index.ts`. */
+/** A step type as in CONTRIBUTING: this file, and one line in `handlers/index.ts`. */
 export const greet = defineHandler({
   type: 'Greet',
   inputs: z.strictObject({ name: z.string().describe('Who is greeted.') }),
