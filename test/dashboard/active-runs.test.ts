@@ -16,7 +16,7 @@ it('nothing in flight is an empty array', async () => {
 
 it('every run in flight is named once, newest first, however many there are', async () => {
   const count = 2 * RUNS_AT_ONCE + 1;
-  // Three start in each millisecond: the order of those is that in which they were stored.
+  // Three start in each millisecond; these keep the order in which they were stored.
   const accepted = Array.from({ length: count }, (_, n) => acceptanceOf(n, { at: T0 + Math.floor(n / 3) }));
   await Promise.all(accepted.map((acceptance) => dashboard.store.accept(acceptance)));
   await dashboard.store.accept({ run: aRun({ id: id(1), status: 'Succeeded', completedAt: T0 }) });

@@ -4,11 +4,11 @@ import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
 
 /*
- * Requests for every operation by its name: for something that it does, and for what it refuses because of its state. Those
- * of one operation are asked in this order, and so are the operations: what one did, the next one finds.
+ * Requests for every operation, by name: one that succeeds, and one that its state refuses. They are sent in this
+ * order, within an operation and across operations: each finds what the earlier ones did.
  */
 
-/** What a request is made of; words in capitals stand for ids that only the running app knows. */
+/** The parts of a request; words in capitals stand for ids that only the running app knows. */
 export interface Example {
   readonly url: string;
   readonly status: number;
@@ -27,11 +27,11 @@ const flow = (rest: string) => read(`/flows/${ORDERS_ID}${rest}`);
 const schedule = (rest: string, body?: unknown) => [at(`/schedules/flow-${ORDERS_ID}-hourly/${rest}`, 200, { body })];
 const list = (path: string) => [at(path, 200), at(`${path}?includeTotal=true`, 200)];
 
-/** Where a consumer begins that begins with the year. */
+/** Cursor of a consumer that begins with the year. */
 const FIRST_OF_2026 = firstIdAt(Date.parse('2026-01-01T00:00:00Z'));
 
 export const examples: Record<string, readonly Example[]> = {
-  // Every reason of it is asked for in receive-answers.test.ts.
+  // receive-answers.test.ts tests every reason of it.
   receiveDelivery: [
     { url: `${api}/webhook/${HOOK_ONLY_ID}`, status: 200, body: { order: 7 } },
     { url: `${api}/webhook/nobody`, status: 404, body: { order: 7 } },
@@ -186,7 +186,7 @@ export const examples: Record<string, readonly Example[]> = {
   ],
 };
 
-/** Values that operations refuse although their schemas take them, and what is unknown within something known. */
+/** Values that operations refuse although their schemas allow them, and unknown parts of known things. */
 export const refusals: Record<string, Example> = {
   verifyActivity: at('/activity/verify?expect=1', 400),
   openConsumer: at('/webhooks/consumers/a%20b', 400),

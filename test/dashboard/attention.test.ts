@@ -25,14 +25,14 @@ import {
 
 const HOUR_MS = 3_600_000;
 const IDS = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
-/** What people do not read: ids, reasons of refusals and errors of sockets. They are in the link. */
+/** Text that people do not read: ids, reason codes and socket errors. The link has them instead. */
 const CODES = new RegExp(`${IDS.source}|\\b(?:${REASON_CODES.join('|')})\\b|\\bE(?:CONN|HOST|NET|TIMED|NOTF)\\w+`);
 
 const GIB = 1_073_741_824;
 type Situation = Parameters<typeof attentionTo>[0];
 type Services = Parameters<typeof attentionTo>[1];
 type AttentionItem = Awaited<ReturnType<typeof attentionTo>>[number];
-/** What the rules are told, and what they ask for. */
+/** The situation that the rules get, and the answers to what they ask. */
 interface Asked extends Situation {
   readonly held: Awaited<ReturnType<Members<typeof holdStore>['listHeld']>>;
   readonly orders: OrderReport;
@@ -69,7 +69,7 @@ const calm: Asked = {
   newKeys: [],
   lacking: [],
 };
-/** Services that know no more than what is asked of them. */
+/** Services that know only these answers. */
 const servicesOf = (asked: Asked) =>
   ({
     parts: serviceParts,
@@ -177,7 +177,7 @@ describe('what needs a look', () => {
         longSteps: [
           longStep,
           { ...longStep, longestMs: 30_001 },
-          // Too little is known of it.
+          // Too few runs are known.
           { ...longStep, known: 4 },
         ],
       },
@@ -616,7 +616,7 @@ describe('what needs a look', () => {
   ])('names %s', async (_rule, asked, items) => {
     const all = { ...calm, ...asked };
     const found = await attentionTo(all, servicesOf(all));
-    // A flow that is not deployed has no other name.
+    // The id of a flow that is not deployed is its only name.
     const named = new Set(all.flows.map(({ record }) => record.id));
     const unnamed = (id: string) => (named.has(id) ? id : 'it');
     for (const { message } of found) expect(message.replace(IDS, unnamed)).not.toMatch(CODES);

@@ -136,7 +136,7 @@ it('wrong logins that wait for their answers hold up nobody who knows the passwo
   await new Promise<void>((done) => {
     for (let guess = 0; guess < 40; guess += 1) {
       ask(guess % 2 === 0 ? basic(USER, `guess-${guess}`) : `Bearer guess-${guess}`).then(
-        // Sixteen wait; the others are told to come back.
+        // Sixteen wait; the others get an answer that tells them to retry.
         ({ status }) => void (statuses.push(status) === 40 - 16 && done()),
         () => {},
       );

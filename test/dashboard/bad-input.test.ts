@@ -7,7 +7,7 @@ import { ORDERS_ID, startDashboard, UNKNOWN_ID, useDashboard } from './fixture.t
 
 const dashboard = useDashboard();
 
-// How a message reads: that each operation refuses such values is tested with the document of the API.
+// The texts of the messages. Other tests check, from the OpenAPI document, that each operation refuses such values.
 const paging: [query: string, message: string][] = [
   ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0'],
   ['take=0', 'take: "0" is not accepted; expected a whole number from 1 to 500'],
@@ -138,7 +138,7 @@ describe('other errors have the same shape', () => {
   });
 });
 
-/** The store, but for its list of runs. */
+/** The store, with a list of runs that fails. */
 function faultyStore(store: Store, error: Error): Store {
   return { ...store, listRuns: () => Promise.reject(error) };
 }

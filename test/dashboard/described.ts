@@ -9,7 +9,7 @@ export interface Operation<Parameter = unknown> {
   readonly requestBody?: { content: Record<string, { schema: object; example: unknown }> };
 }
 
-/** Makes a schema of an OpenAPI document a validator that refuses fields which it does not name. */
+/** Turns a schema of an OpenAPI document into a validator that refuses unnamed fields. */
 export function validatorOf(document: { readonly components: { readonly schemas: object } }) {
   const made = new Map<string, z.ZodType>();
   return (schema: object): z.ZodType => {

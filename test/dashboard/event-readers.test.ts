@@ -5,7 +5,7 @@ import { createEventStreams, STREAM_LIMITS } from '../../src/dashboard/api/event
 import { createLiveEvents } from '../../src/telemetry/events.ts';
 import { createMetrics } from '../../src/telemetry/metrics.ts';
 
-/** Takes what its high-water mark says, and more once `read` is called. */
+/** Takes as much as its high-water mark allows, and more once `read` is called. */
 function slowReader() {
   let taken = '';
   let release: (() => void) | undefined;

@@ -7,7 +7,7 @@ import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { NOW, ORDERS_ID, orderDelivery, startDashboard, UNKNOWN_ID } from './fixture.ts';
 
-/** Reads a stream until it holds a text. */
+/** Reads a stream until its text meets the condition. */
 async function readUntil(reader: ReadableStreamDefaultReader<Uint8Array>, isThere: (text: string) => boolean) {
   let text = '';
   for (;;) {

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { type Operation, validatorOf } from './described.ts';
 import { ORDERS_ID, startDashboard, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
-/* Rules that hold for every operation: the rows are those of the OpenAPI document, so that none can be forgotten. */
+/* Rules that hold for every operation. The rows come from the OpenAPI document, so that none can be forgotten. */
 
 interface Parameter {
   readonly name: string;
@@ -19,11 +19,11 @@ interface Row {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   readonly parameters: readonly Parameter[];
-  /** By the status that the operation may answer with. */
+  /** By status that the operation may answer with. */
   readonly responses: Operation['responses'];
-  /** With values that are accepted in the place of the path's parameters. */
+  /** With valid values for the path's parameters. */
   readonly url: string;
-  /** The query parameters that must be there, with values that are accepted; empty where there are none. */
+  /** The required query parameters with valid values; empty if there are none. */
   readonly required: string;
 }
 
@@ -39,7 +39,7 @@ let validator: ReturnType<typeof validatorOf>;
 beforeAll(async () => {
   const document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
   validator = validatorOf(document);
-  // The receive endpoint answers publishers, in their own way.
+  // The receive endpoint has its own form of answers for publishers.
   const { [RECEIVE]: _, ...own } = document.paths;
   rows = Object.entries<Record<string, Operation<Parameter>>>(own).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { parameters = [], responses }]) => ({
@@ -57,7 +57,7 @@ beforeAll(async () => {
 });
 
 const ask = ({ method }: Row, url: string) => dashboard.app.inject({ method, url });
-/** A refusal fits the schema that the document has for its status. */
+/** A refusal fits the document's schema for its status. */
 function expectFit({ path, responses }: Row, answer: { readonly statusCode: number }): void {
   const { schema } = responses[answer.statusCode]?.content?.['application/json'] ?? {};
   if (schema === undefined) throw new Error(`${path} does not say that it answers ${answer.statusCode}`);
@@ -65,10 +65,10 @@ function expectFit({ path, responses }: Row, answer: { readonly statusCode: numb
 }
 const query = (row: Row) => row.parameters.filter(({ in: place }) => place === 'query');
 
-/** Probes and scrapers send what they like, and a dry run takes the query that the publisher would send. */
+/** Probes and scrapers may send any query, and a dry run takes the publisher's query. */
 const anyQuery = /^\/(health|metrics)|\/dry-run\//;
 
-/** Manifests, what a flow or a step reads as its body, and what a publisher would send. */
+/** Manifests, bodies that a flow or a step reads, and bodies that a publisher would send. */
 const anyBody = /^PUT \S+\/flows(\/\{id\})?$|\/flows\/\{id\}\/trigger$|\/signals\/|\/dry-run\//;
 
 describe('every operation', () => {
@@ -186,7 +186,7 @@ describe('every operation', () => {
       '/flows/api/schedules',
       '/flows/api/webhooks/recent',
     ]);
-    // The steps of a run are tested with runs: without asking all are there that a run mostly has.
+    // The steps of a run are tested with runs: their default page has nearly all steps of a run.
     for (const row of lists.filter(({ path }) => !path.startsWith('/flows/api/runs/'))) {
       const url = row.path.replace('{id}', ORDERS_ID);
       // The tests above left more than 50 entries in the activity.
@@ -217,7 +217,7 @@ describe('methods', () => {
     for (const path of new Set(rows.map(({ path }) => path).filter((path) => path.startsWith('/flows/')))) {
       const own = rows.filter((row) => row.path === path);
       const url = own[0]?.url ?? '';
-      // Other patterns may match the same path: `/webhooks/recent` is one of `/webhooks/{deliveryId}` too.
+      // Other patterns may match the same path: `/webhooks/recent` also matches `/webhooks/{deliveryId}`.
       const response = await dashboard.app.inject({ method: 'PATCH', url });
       expect({ path, status: response.statusCode }).toEqual({ path, status: 405 });
       const allowed = String(response.headers.allow).split(', ');

@@ -8,7 +8,7 @@ const dashboard = useDashboard('each');
 const get = (url: string) => dashboard.get(`/flows/api${url}`);
 const post = async (url: string, body?: object) => (await dashboard.ask('POST', `/flows/api${url}`, body)).body;
 
-/** Starts a run of a flow, whose steps fail one after the other. */
+/** Starts a run of a flow and fails its steps one after the other. */
 async function failRun(flowId: string, error: StepError): Promise<string> {
   dashboard.clock.advance(1000);
   const { runId } = await post(`/flows/${flowId}/trigger`, {});

@@ -19,7 +19,7 @@ export const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000';
 export const ORDERS_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
 export const HOOK_ONLY_ID = '1c8f3055-7d2e-4a1f-8b62-40109e2d3b21';
 
-/** Values that no answer may ever hold. */
+/** Values that no answer may contain. */
 export const CANARIES = {
   key: 'canary-literal-webhook-key',
   stepSecret: 'canary-literal-step-secret',
@@ -78,9 +78,8 @@ export interface TestDashboard {
 }
 
 /**
- * The service as it is built, with a clock of the test's and a store in memory. It does not listen, so steps do not run.
- * It is closed with the test or the file that started it.
- * `overrides` replaces what the dashboard works with; a reload reads `folder`.
+ * The complete service with a test clock and a store in memory. It does not listen, so steps do not run. It closes with
+ * the test or file that started it. `overrides` replaces what the dashboard works with; a reload reads `folder`.
  */
 export async function startDashboard(
   overrides: Partial<DashboardServices> = {},
@@ -101,20 +100,20 @@ export async function startDashboard(
       enforcementMode: 'Audit',
       ...(overrides.publicUrl === undefined ? {} : { publicUrl: overrides.publicUrl }),
     },
-    // Whoever gives a store closes it.
+    // A given store is closed by its owner.
     ...(overrides.store === undefined ? {} : { store: { ...overrides.store, close: async () => {} } }),
     clock,
     logger: pino({ level: 'info' }, { write: (line) => logged.push(JSON.parse(line)) }),
     prepareServer: (fastify) => {
       fastify.addHook('onRoute', ({ method, url }) => {
-        // What is below the receive endpoint and no webhook is an unknown one.
+        // Paths below the receive endpoint that are not webhooks are unknown.
         if (url === '/flows/api/webhook' || url === '/flows/api/webhook/*') return;
         // The receive endpoint answers other methods with 405.
         const described = url.startsWith('/flows/api/webhook/') ? ['POST', 'GET'] : [method].flat();
         for (const each of described) if (each !== 'HEAD') routes.push(`${each} ${url}`);
       });
     },
-    // One that does not listen has no heartbeat either.
+    // A service that does not listen has no heartbeat either.
     dashboard: { wait: async () => {}, version: '9.9.9', heartbeat: undefined, ...overrides },
   });
   if (folder !== undefined) {
@@ -137,11 +136,11 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 // biome-ignore lint/suspicious/noExplicitAny: an answer of any shape, which the test describes.
 type Json = any;
 
-/** A dashboard as the tests of a suite share it, or as each has its own. */
+/** A dashboard, shared by a suite or new for each test. */
 export interface UsedDashboard extends Omit<TestDashboard, 'close'> {
-  /** What a path of the service answers, whatever its status. */
+  /** The answer of a path, whatever its status. */
   get(url: string): Promise<Json>;
-  /** The status and what is answered; a body is sent as JSON, a text as it is. */
+  /** Returns status and answer. Bodies are sent as JSON, texts unchanged. */
   ask(method: Method, url: string, body?: unknown): Promise<{ readonly status: number; readonly body: Json }>;
 }
 
@@ -165,7 +164,7 @@ export function useDashboard(
   return dashboard;
 }
 
-/** Every step that is due ends so, or becomes a loop; yields those. */
+/** Ends every due step with this result, which may start a loop; returns their claims. */
 export async function endDue({ clock, store }: Pick<TestDashboard, 'clock' | 'store'>, result: StepResult) {
   const now = clock.now();
   const { claims } = await store.claimDue({ owner: 'me', now, leasedUntil: now + 60_000, limit: 100 });
@@ -175,7 +174,7 @@ export async function endDue({ clock, store }: Pick<TestDashboard, 'clock' | 'st
   return claims;
 }
 
-/** A dashboard for all tests of a file that ask with one key: a start takes longer than most tests. */
+/** Shares a dashboard between all tests of a file with the same key: starting one takes longer than most tests. */
 export function sharedDashboards(): (key: unknown, start: () => Promise<TestDashboard>) => Promise<TestDashboard> {
   const started = new Map<unknown, Promise<TestDashboard>>();
   return (key, start) => {
@@ -195,7 +194,7 @@ function fakeClock(): TestDashboard['clock'] {
   };
 }
 
-/** A delivery of the orders webhook; right unless a key is given. */
+/** A delivery to the orders webhook, correctly signed unless a key is given. */
 export function orderDelivery(body: string, options: { key?: string; headers?: Record<string, string> } = {}) {
   const { key = CANARIES.key, headers } = options;
   const signature = createHmac('sha256', key).update(body).digest('hex');

@@ -14,7 +14,7 @@ import {
   TWIN_ID,
 } from './limited.ts';
 
-/* What whoever is limited to flows sees of what those have to do with others, may do, and is told as it happens. */
+/* What a credential limited to flows sees of their relations to other flows, may do, and gets as live events. */
 
 let service: LimitedService;
 let hidden: Record<string, string>;
@@ -115,7 +115,7 @@ describe('a command of whoever is limited to flows', () => {
       readonly upTo: string;
     };
     const read = async (): Promise<Read> => JSON.parse((await asReader('GET', `${consumer}/deliveries?take=100`)).body);
-    // On PostgreSQL what is newer than a transaction under way, of whomever, is not read yet.
+    // PostgreSQL does not return rows newer than an open transaction, even another test's.
     const { deliveries, upTo } = await eventually(read, (answer) => answer.deliveries.at(-1)?.deliveryId === last);
     for (const cursor of [upTo, ...deliveries.map((each) => each.cursor)]) {
       expect(cursor).toMatch(/^[0-9a-f]{32}\.[0-9a-f-]{36}$/);
@@ -198,7 +198,7 @@ describe('the event stream', () => {
     const text = await until(new RegExp(`"runId":"${own}"`));
     expect(text).not.toContain(other);
     expect(text).not.toMatch(/canary|9d8c7b6a/);
-    // What needs attention is counted among those flows; what is wrong with the service is not told in words.
+    // Attention is counted only for those flows; messages about the service itself are not sent.
     const attention = JSON.parse((await asReader('GET', `${api}/attention`)).body) as { severity: string }[];
     const warnings = attention.filter(({ severity }) => severity === 'warning').length;
     expect(await until(/event: attention\.changed\n.*\n\n/)).toMatch(`"warnings":${warnings}`);

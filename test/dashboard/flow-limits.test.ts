@@ -13,8 +13,8 @@ import {
 } from './limited.ts';
 
 /*
- * Whoever is limited to flows sees no others. The rows are the operations of the OpenAPI document, asked about flows in sight
- * and about a flow that is not, so that a new operation is asked too. All that only the other flow has says `canary`.
+ * A credential limited to flows sees no others. The rows are the OpenAPI document's operations, asked about flows in
+ * sight and about a hidden one, so that a new operation is tested too. All data of the hidden flow contains `canary`.
  */
 
 interface Row {
@@ -26,7 +26,7 @@ interface Row {
 
 let service: LimitedService;
 let rows: Row[] = [];
-/** What stands for each parameter of a path, in sight and out of it. */
+/** Values of the path parameters, in sight and hidden. */
 let seen: Record<string, string>;
 let hidden: Record<string, string>;
 let before = new Map<string, Answer>();
@@ -34,7 +34,7 @@ let before = new Map<string, Answer>();
 const ask: LimitedService['ask'] = (...asked) => service.ask(...asked);
 const asReader: LimitedService['asReader'] = (...asked) => service.asReader(...asked);
 
-/** Of an id that was never used. */
+/** Ids that were never used. */
 const NEVER: Record<string, string> = {
   flow: UNKNOWN_ID,
   run: UNKNOWN_ID,
@@ -53,7 +53,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   origin: 'https%3A%2F%2Fcanary.example',
 };
 
-/** The address of an operation for given ids. A parameter that this does not know fails the test: say what it stands for. */
+/** The address of an operation for given ids. An unknown parameter fails the test: add its value here. */
 function urlOf({ path }: Row, ids: Record<string, string>): string {
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     if (path.startsWith(`${api}/runs/{id}/signals/`) && name === 'name') return 'approve';
@@ -70,7 +70,7 @@ const NEEDED: Readonly<Record<string, string>> = {
   advanceConsumer: `from=${UNKNOWN_ID}&to=${UNKNOWN_ID}`,
 };
 
-/** Values of filters that only the other flow has, and values that nothing has. */
+/** Filter values that only the other flow has, and values that match nothing. */
 const FILTERS: readonly (readonly [name: string, hidden: () => string, never: string])[] = [
   ['flowId', () => CANARY_ID, UNKNOWN_ID],
   ['runId', () => hidden.run ?? '', UNKNOWN_ID],
@@ -94,15 +94,15 @@ const query = (...parts: readonly (string | undefined)[]) => {
   return given.length === 0 ? '' : `?${given.join('&')}`;
 };
 
-/** A stream never ends, and is read over a socket below; a metric and the documents of the API have no rows of their own. */
+/** A stream never ends, so a test below reads it over a socket; metrics and the API's documents have no rows. */
 const isRead = ({ operationId }: Row) => operationId !== 'streamEvents';
 
-/** What an operation answers of itself alone: what is asked, and when. */
+/** The answer without the given ids, which may differ between two questions. */
 function comparable(body: string, ids: Record<string, string>): string {
   return Object.values(ids).reduce((text, id) => (id.length < 5 ? text : text.replaceAll(id, '…')), body);
 }
 
-/** How far all that was accepted has come is where a consumer goes on. */
+/** `upTo` is where a consumer continues; it moves with every accepted delivery. */
 const withoutEnd = (answer: Answer | undefined) =>
   answer && { ...answer, body: answer.body.replace(/"upTo":"[^"]*"/, '') };
 

@@ -20,7 +20,7 @@ const ask = async (path: string, method: 'GET' | 'POST' = 'GET') => {
   return { status: response.statusCode, headers: response.headers, body: response.json() };
 };
 
-/** Starts a run whose children leave this each, up to the first that is left out. */
+/** Starts a run whose children have these outputs, up to the first that is left out. */
 async function looped(outputs: readonly string[], left = outputs.length): Promise<string> {
   const started = await dashboard.app.inject({ method: 'POST', url: `/flows/api/flows/${LOOPING_ID}/trigger` });
   const { runId } = started.json();

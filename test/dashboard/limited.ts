@@ -5,7 +5,7 @@ import { startDashboard, type TestDashboard } from './fixture.ts';
 
 export const api = '/flows/api';
 export const SHOP_ID = '3f4c1a5e-0b7d-4c12-9e61-1a2b3c4d5e6f';
-// Before the other one, so that a record of a delivery to both is about this one.
+// Sorts before the other id, so that the record of a delivery to both flows is this flow's.
 export const TWIN_ID = '1a5b6c7d-1c8e-4d23-8f72-2b3c4d5e6f7a';
 export const CANARY_ID = '9d8c7b6a-2d9f-4e34-a083-3c4d5e6f7a8b';
 const KEY = 'key-of-a-shop-4f1c9d7ab2e8';
@@ -23,7 +23,7 @@ const SHOP = {
   id: SHOP_ID,
   name: 'orders-shop',
   version: '1',
-  // It names the flow by its id, which is no secret; the name is.
+  // Names the flow by its id, which is not secret; its name is.
   onFailure: TWIN_ID,
   triggers: {
     byHand: { type: 'manual' },
@@ -36,7 +36,7 @@ const SHOP = {
     lines: { type: 'ForEach', forEach: ['a'], concurrencyLimit: 1, steps: { pack: { type: 'NoOp' } } },
   },
 };
-/** Of the other flows, the one that those in sight have to do with. */
+/** The other flow that the flows in sight refer to. */
 const TWIN = {
   id: TWIN_ID,
   name: 'canary-twin',
@@ -68,13 +68,13 @@ export interface Answer {
   readonly body: string;
 }
 
-/** With the texts that it has in base64, as evidence and what is forwarded have. */
+/** The body, followed by its decoded base64 texts, as in evidence and forwarded deliveries. */
 export function readable(body: string): string {
   const encoded = [...body.matchAll(/"([A-Za-z0-9+/_-]{16,}={0,2})"/g)].map(([, text = '']) => text);
   return [body, ...encoded.map((text) => Buffer.from(text, 'base64').toString('latin1'))].join('\n');
 }
 
-/** The answer to a delivery, as far as it is looked at. */
+/** The fields that tests read of the answer to a delivery. */
 interface Accepted {
   readonly deliveryId: string;
   readonly runId: string;
@@ -83,17 +83,17 @@ interface Accepted {
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** A service with flows in sight of a token and out of it, and what can be asked of it. */
+/** A service with flows inside and outside a token's sight, and functions to use it. */
 export interface LimitedService {
   readonly dashboard: TestDashboard;
   ask(token: string, method: Method, url: string, payload?: object): Promise<Answer>;
   asReader(method: Method, url: string, payload?: object): Promise<Answer>;
-  /** Sends a delivery of GitHub's form; a wrong one with another key. */
+  /** Sends a delivery in GitHub's form; another key makes it wrong. */
   deliver(slug: string, payload: object, key?: string): Promise<Accepted>;
-  /** Starts a run; yields its id. */
+  /** Starts a run; returns its id. */
   trigger(flowId: string): Promise<string>;
   advance(error?: object): Promise<void>;
-  /** Each yields what stands for the parameters of paths. */
+  /** Each returns the values of path parameters. */
   populateShop(): Promise<Record<string, string>>;
   populateCanary(): Promise<Record<string, string>>;
 }
@@ -119,7 +119,7 @@ export async function startLimited(): Promise<LimitedService> {
   const trigger = async (flowId: string): Promise<string> =>
     JSON.parse((await ask(ALL, 'POST', `${api}/flows/${flowId}/trigger`)).body).runId;
 
-  /** Ends every step that is due; loops begin. */
+  /** Ends every due step; loops begin. */
   async function advance(error?: object): Promise<void> {
     const { store, clock } = dashboard;
     const now = clock.now();
@@ -154,7 +154,7 @@ export async function startLimited(): Promise<LimitedService> {
     };
   }
 
-  /** All that the other flow can have: runs that wait and failed, deliveries that were accepted, refused and held, a consumer. */
+  /** All that the other flow can have: waiting and failed runs; accepted, refused and held deliveries; a consumer. */
   async function populateCanary(): Promise<Record<string, string>> {
     const deployed = await ask(ALL, 'PUT', `${api}/flows/${CANARY_ID}?reason=canary`, CANARY);
     expect(deployed).toMatchObject({ status: 200 });

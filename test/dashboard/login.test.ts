@@ -315,7 +315,7 @@ describe('a session', () => {
     await here.end((await enter()).session);
     machine.set(-24 * 3_600_000);
     expect(await here.find(stolen.value, NAME)).toBeUndefined();
-    // Set back further, after its time.
+    // Set back further, after the session's time.
     machine.pass(13 * 3_600_000);
     await here.end((await enter()).session);
     machine.set(-24 * 3_600_000);
@@ -335,7 +335,7 @@ describe('a session', () => {
     for (let place = 0; place < value.length; place += 1) {
       const other = value[place] === 'A' ? 'B' : 'A';
       const changed = `${value.slice(0, place)}${other}${value.slice(place + 1)}`;
-      // The last character of base64url has bits that mean nothing.
+      // The last base64url character has bits without meaning.
       const isSame = Buffer.from(changed.split('.')[3] ?? '', 'base64url').equals(
         Buffer.from(value.split('.')[3] ?? '', 'base64url'),
       );

@@ -5,19 +5,19 @@ import { ORDERS_ID, type TestDashboard } from './fixture.ts';
 import { api, type Populated, startPopulated } from './populated.ts';
 
 /*
- * Every operation answers as its OpenAPI document says: each is asked for something that it does, of an app with data in it,
- * and each answer must fit the schema that the document has for its status. Refusals that follow from the document itself are
- * those of every-operation.test.ts.
+ * Every operation answers as its OpenAPI document says: each gets a request that succeeds, in an app with data, and
+ * each answer must fit the document's schema for its status. every-operation.test.ts tests the refusals that follow
+ * from the document itself.
  */
 
-/** Answers that never end are asked for over a socket, below. */
+/** Endless answers; a test below reads them over a socket. */
 const streams = ['streamEvents'];
-/** The description itself, and the pages of links to answers. */
+/** The description itself, and the pages that links to answers open. */
 const hidden = [
   ...['GET /flows/api/openapi.json', 'GET /flows/api/docs'],
   ...['GET', 'POST'].map((method) => `${method} /flows/api/webhook/answers/:token(^.+$)`),
 ];
-/** What people see in a browser: everything of `/flows` but the API. */
+/** The pages for browsers: everything below `/flows` except the API. */
 const isPage = (route: string) => route === 'GET /' || /^GET \/flows(?!\/api\/)(\/|$)/.test(route);
 
 let populated: Populated;

@@ -55,7 +55,7 @@ beforeAll(async () => {
   document = (await dashboard.app.inject('/flows/api/openapi.json')).json();
 });
 
-/** A schema of the document as a validator that refuses fields it does not name. */
+/** A schema of the document as a validator that refuses unnamed fields. */
 function validator(schema: object): z.ZodType {
   const inlined = JSON.parse(
     JSON.stringify({ ...schema, $defs: document.components.schemas }).replaceAll('#/components/schemas/', '#/$defs/'),
@@ -96,7 +96,7 @@ describe('the OpenAPI document', () => {
     });
     expect(bodyOf('orders')).toEqual({ content: { '*/*': { schema: expect.any(Object) } } });
     expect(bodyOf('invoices')).toEqual({ content: { 'application/json': { schema: BODY_SCHEMA } } });
-    // What it refers to is not in this document.
+    // Its references are not in this document.
     expect(JSON.stringify(bodyOf(LOOSE_ID))).not.toContain('$ref');
   });
 

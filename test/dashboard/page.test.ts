@@ -2,7 +2,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { startDashboard, type TestDashboard, useDashboard } from './fixture.ts';
 
-/** What all scripts together may weigh on the wire. */
+/** The most that all scripts together may weigh on the wire. */
 const MAX_SCRIPT_BYTES = 120 * 1024;
 const MAX_EDITOR_BYTES = 140 * 1024;
 
@@ -15,10 +15,10 @@ beforeAll(async () => {
 
 const addresses = (pattern: RegExp) => [...shell.matchAll(pattern)].map(([, url = '']) => url);
 const loaded = () => [...new Set(addresses(/<(?:link rel="modulepreload" href|script type="module" src)="([^"]+)"/g))];
-/** Those that a script loads when they are first needed too. */
+/** Includes scripts that another script loads when needed. */
 const scripts = () => [...loaded(), ...LATER.map(siblingOf)];
 const LATER = ['dagre.esm.js'];
-/** Loaded by the form that deploys a manifest alone. */
+/** Loaded only by the form that deploys a manifest. */
 const EDITOR = 'manifest-editor.js';
 const siblingOf = (name: string) => (loaded()[0] ?? '').replace(/[^/]*$/, name);
 const styles = () => addresses(/<link rel="stylesheet" href="([^"]+)"/g);
@@ -159,13 +159,13 @@ describe('the files of the page', () => {
     const folder = scripts()[0]?.replace(/[^/]*$/, '') ?? '';
     const response = await get(`${folder}${path}`);
     expect([200, 404]).toContain(response.statusCode);
-    // What a client resolves before it asks may be a place of the page; it is never a file.
+    // The client may resolve the path to a place of the page first; it is never a file.
     expect(response.headers['content-type']).toMatch(/^(application\/json|text\/html)/);
     expect(response.body).not.toContain('"dependencies"');
   });
 
   it.each([
-    // Browsers take Brotli from this machine and over TLS alone, so that the page must be light without it too.
+    // Browsers take Brotli only from localhost and over TLS, so the page must be light without it too.
     ['gzip', 'what it loads at once', () => loaded()],
     ['br', 'all there is, the layout of graphs included', () => scripts()],
   ] as const)('weigh, as %s, less than the page may: %s', async (encoding, _what, chosen) => {

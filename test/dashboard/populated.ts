@@ -63,7 +63,7 @@ const HOOK_ONLY = {
   version: '1',
   triggers: {
     hook: { type: 'webhook', inputs: {} },
-    // The test of its URL is a GET.
+    // The publisher tests its URL with a GET.
     files: {
       type: 'webhook',
       inputs: { webhookSlug: 'files', webhookSignatureScheme: 'Dropbox', webhookHmacKey: 'k'.repeat(32) },
@@ -72,11 +72,11 @@ const HOOK_ONLY = {
   steps: {},
 };
 
-/** What the folder of manifests holds. */
+/** The flow in the folder of manifests. */
 export const FOLDER_ID = '7e1d9c40-8b7a-4f63-9a3e-5c2b0d8f6e19';
 export const IN_FOLDER = { id: FOLDER_ID, name: 'in folder', version: '1', steps: { one: { type: 'NoOp' } } };
 
-/** An app with something of everything in it. */
+/** An app with examples of everything. */
 export interface Populated {
   readonly dashboard: TestDashboard;
   /** Ids that only the running app knows, by the words that stand for them. */
@@ -85,7 +85,7 @@ export interface Populated {
   stop(): void;
   /** Undoes `stop`. */
   goOn(): void;
-  /** Starts a run; yields its id. */
+  /** Starts a run; returns its id. */
   triggered(flowId: string): Promise<string>;
   /** Writes the only manifest of the folder that is read again. */
   inFolder(manifest: object): Promise<void>;

@@ -8,7 +8,7 @@ import { REASONS } from '../../src/webhooks/answers.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, type Workspace } from '../e2e/service.ts';
 
-/* The receive endpoint answers as the OpenAPI document says: one row for each reason that a delivery can be refused for. */
+/* The receive endpoint answers as the OpenAPI document says: one row for each reason to refuse a delivery. */
 
 const KEY = 'a key of the publisher, long enough';
 const FLOW_ID = '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10';
@@ -29,7 +29,7 @@ interface Row {
   readonly body?: string;
   readonly method?: 'GET' | 'POST';
   readonly slug?: string;
-  /** Whether the same delivery comes first. */
+  /** Whether the same delivery was sent before. */
   readonly isSecond?: boolean;
 }
 
@@ -145,7 +145,7 @@ beforeAll(async () => {
 function fits(status: number, answer: unknown): void {
   const schema = operation.responses[status]?.content?.['application/json']?.schema;
   if (schema === undefined) throw new Error(`the document has no answer ${status}`);
-  // The last of several shapes is anything that publishers want to read.
+  // The last of several shapes allows any answer that a publisher wants.
   const shapes = schema.anyOf?.slice(0, -1) ?? [schema];
   const wrong = shapes.map(
     (shape) => z.fromJSONSchema(shape as Parameters<typeof z.fromJSONSchema>[0]).safeParse(answer).error,
@@ -182,7 +182,7 @@ describe('a delivery that', () => {
     '%s is found under the id in the header of its answer',
     async (_, row, at) => {
       const { 'sluice-delivery': id } = (await send(row, at)).headers;
-      // Neither is kept as a delivery.
+      // Neither is stored as a delivery.
       if (row.method === 'GET' || row.headers?.host !== undefined) return expect(id).toBeUndefined();
       const found = await app.fastify.inject(`/flows/api/webhooks/${id}`);
       expect(found.json()).toMatchObject({ id, statusCode: row.status });

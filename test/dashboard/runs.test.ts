@@ -8,7 +8,7 @@ const { get } = dashboard;
 
 const runId = (number: number) => `01990000-0000-7000-8000-${String(number).padStart(12, '0')}`;
 
-/** A run as the engine plans it, stored. */
+/** Stores a run as the engine plans it. */
 async function store(number: number, trigger: Partial<NewRun['trigger']> = {}, overrides: Partial<NewRun> = {}) {
   const flow = dashboard.catalog.find(overrides.flowId ?? ORDERS_ID);
   if (flow === undefined) throw new Error('no such flow');
@@ -240,7 +240,7 @@ describe('where a run stands', () => {
     error: { code: 'handler_error', message, retryable: false },
   });
 
-  /** Starts a run whose steps end as they are given, one after the other. */
+  /** Starts a run and ends its steps with these results, one after the other. */
   async function runOf(results: readonly Result[]): Promise<string> {
     const url = `/flows/api/flows/${MENDED.id}/trigger`;
     const { runId: started } = (await mended.app.inject({ method: 'POST', url })).json();

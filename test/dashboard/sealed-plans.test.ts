@@ -9,7 +9,7 @@ const ONE = { name: 'one', token: 'one-4f1c9d7ab2e80000', scopes: ['read', 'oper
 const OTHER = { name: 'other', token: 'other-5d6e7f8091a2b3', scopes: ['read', 'operate'] } as const;
 const access: Credentials = { kind: 'credentials', tokens: [ONE, OTHER] };
 
-/** Nobody logs in here. */
+/** No test here logs in. */
 const NO_SESSIONS = {
   endSession: async () => {},
   isSessionEnded: async () => false,
@@ -54,7 +54,7 @@ async function startRun(): Promise<string> {
 }
 const statusOf = async (runId: string) => (await dashboard.store.findRun(runId))?.status;
 
-/** The token of a plan to cancel a run, and the ids of that run and of one that is not planned. */
+/** The token of a plan to cancel a run, with the ids of that run and of one outside the plan. */
 async function planned() {
   const run = await startRun();
   const { token } = (await post('/runs/cancel', {})).answer;

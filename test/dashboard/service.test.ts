@@ -82,7 +82,7 @@ describe('a replica that shares its database', () => {
       'secrets_unreadable',
     ],
     ['a secret of a flow that others do not have yet', [{ X: null }, {}], undefined],
-    // To take out both would keep every delivery out.
+    // If both were taken out, no replica would take deliveries.
     [
       'one secret, while the other lacks another one',
       [

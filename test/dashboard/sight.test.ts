@@ -61,7 +61,7 @@ describe('a token that is limited to flows, where other replicas deploy', () => 
     routeOptions: { config: { limit: 'flow' } },
     getDecorator: () => ({ name: 'shop', grants: [{ scopes: ['read'], flows: ['shop'] }] }),
   } as unknown as FastifyRequest;
-  /** The flow's name before and after the database was asked. The question of another request had taken it up meanwhile. */
+  /** The flow's name before and after asking the database, as when another request's question loads it meanwhile. */
   const looking = (before: string | undefined, after: string | undefined) => {
     let name = before;
     const flowOf = (id: string) => (name === undefined ? undefined : { record: { id, name } });

@@ -38,7 +38,7 @@ type Headers = Readonly<Record<string, string | readonly string[]>>;
 let dashboard: TestDashboard | undefined;
 const shared = sharedDashboards();
 
-/** The service behind a proxy of this machine, or of another one. */
+/** The service behind a proxy on this machine, or on another one. */
 async function open(overrides: Partial<DashboardServices> = {}, trustedProxies = ['127.0.0.1']) {
   const senderAddress = clientAddressReader({ trustedProxies, forwardedHeaderDepth: 0 });
   const start = async () => {
@@ -68,7 +68,7 @@ async function open(overrides: Partial<DashboardServices> = {}, trustedProxies =
 const grouped = (...groups: string[]) => ({ ...ANNA, 'remote-groups': groups.join(',') });
 const start = `${api}/flows/${ORDERS_ID}/trigger`;
 
-/** As it is on the wire. */
+/** As on the wire. */
 const inUtf8 = (text: string) => Buffer.from(text).toString('latin1');
 
 describe('a person whom the proxy in front signed in', () => {
@@ -155,7 +155,7 @@ describe('a person whom the proxy in front signed in', () => {
     const ask = await open({ logins });
     const stream = ask(`${api}/events/stream`, grouped('everybody'));
     const other = ask(`${api}/events/stream`, grouped('shop'));
-    // A stream answers when it ends: that it has begun is seen in the metric.
+    // A stream answers only when it ends, so the metric shows that it has begun.
     await eventually(
       async () => (await ask('/metrics', grouped('everybody'))).body,
       (metrics) => /sluice_event_readers 2\b/.test(metrics),
@@ -171,7 +171,7 @@ describe('a person whom the proxy in front signed in', () => {
   });
 });
 
-/** What nobody but the proxy can have written; all is sent straight to the service. */
+/** Headers that only the proxy may set, sent directly to the service. */
 const SPOOFED: readonly (readonly [what: string, headers: Headers])[] = [
   ['by somebody else', grouped('everybody')],
   ['in other letters', { 'REMOTE-USER': 'anna', 'Remote-Groups': 'everybody' }],
@@ -181,7 +181,7 @@ const SPOOFED: readonly (readonly [what: string, headers: Headers])[] = [
   ],
 ];
 
-/** What a proxy that signs in lets through of its clients, or writes wrongly. */
+/** Headers of clients that a sign-in proxy may pass on, or may write wrongly. */
 const AMBIGUOUS: readonly (readonly [what: string, headers: Headers])[] = [
   ['without a name', { 'remote-groups': 'everybody' }],
   ['with an empty name', { 'remote-user': '', 'remote-groups': 'everybody' }],

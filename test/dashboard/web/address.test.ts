@@ -65,9 +65,9 @@ describe('a link', () => {
     ['http://sluice.test/flows'],
     ['javascript:alert(1)'],
     ['mailto:flows@sluice.test'],
-    // A link to a part of the page, such as "Skip to content", moves the focus: only the browser does that.
+    // A link within the page, such as "Skip to content", moves the focus, which only the browser does.
     [`${ORIGIN}/flows#content`],
-    // What an <a> without an address says of itself.
+    // The href of an <a> without an address.
     [''],
   ])('to %s is left to the browser', (href) => {
     expect(placeOf(href, ORIGIN)).toBeUndefined();
@@ -205,7 +205,7 @@ describe('the span of time of a list', () => {
     ['last=1d', { since: '2026-11-21T12:00:00.000Z', until: '' }],
     ['last=7d', { since: '2026-11-15T12:00:00.000Z', until: '' }],
     ['last=ever', { since: '', until: '' }],
-    // The API says what is wrong with it.
+    // The API reports the error.
     ['since=yesterday', { since: 'yesterday', until: '' }],
   ])('?%s is asked for as %j', (query, span) => {
     expect(spanOf(new URLSearchParams(query), now)).toEqual(span);

@@ -3,7 +3,7 @@ import type { StepStatus } from '../../../src/model/manifest.ts';
 export const T0 = Date.UTC(2026, 10, 21, 12);
 export const at = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
 
-/** An attempt as the API answers with it; times in seconds after `T0`, `to` null while it runs. */
+/** An attempt as in the API's answers. Times are seconds after `T0`; `to` is null while it runs. */
 export const attempt = (number: number, status: StepStatus, from: number, to: number | null, slotWaitMs = 0) => ({
   attempt: number,
   status,

@@ -9,7 +9,7 @@ const DAY = 24 * HOUR;
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: SECOND, min: MINUTE, h: HOUR, d: DAY };
 
-/** What a duration says, in milliseconds again. */
+/** Converts a duration's text back to milliseconds. */
 function readDuration(text: string): number {
   const parts = [...text.matchAll(/([\d.]+)\u00a0(ms|s|min|h|d)/g)];
   return parts.reduce((sum, [, number, unit]) => sum + Number(number) * (UNITS[unit ?? ''] ?? Number.NaN), 0);
@@ -21,7 +21,7 @@ const anyDuration = fc.oneof(
   fc.double({ min: 0, max: 4000 * DAY, noNaN: true }),
 );
 
-/** As a number and its unit are joined. */
+/** With the space that joins a number and its unit. */
 const unbroken = (text: string) => text.replaceAll(' ', '\u00a0');
 
 describe('a duration', () => {
@@ -220,7 +220,7 @@ describe('a message with times in it', () => {
       [{ text: 'since ' }, { text: '2026-11-22T01:00:00Z', ms: Date.UTC(2026, 10, 22, 1) }, { text: ' at most' }],
     ],
     ['2026-11-22T01:00:00.5Z', [{ text: '2026-11-22T01:00:00.5Z', ms: Date.UTC(2026, 10, 22, 1) + 500 }]],
-    // It has the letters of a time and is none.
+    // It has the form of a time but is not one.
     ['2026-13-45T01:00:00Z', [{ text: '2026-13-45T01:00:00Z' }]],
     ['', []],
   ])('%j is split around them', (message, parts) => {

@@ -31,7 +31,7 @@ const isInside = (inner: Box, outer: Box) =>
   inner.x + inner.width <= outer.x + outer.width + 0.01 &&
   inner.y + inner.height <= outer.y + outer.height + 0.01;
 
-/** Acyclic: a step runs after earlier ones alone. */
+/** Acyclic: steps run only after earlier ones. */
 const anyGraph = fc.integer({ min: 1, max: 14 }).chain((size) =>
   fc
     .array(fc.record({ upstream: fc.array(fc.nat(size), { maxLength: 3 }), isLoop: fc.boolean() }), {
