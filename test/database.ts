@@ -16,7 +16,7 @@ import { keepRealTimers, openWithOwnTimers } from './postgres/own-timers.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** What the tests of a project run on that run on either; SQLite where the project does not say. */
+    /** The database under test of a project; SQLite unless the project says otherwise. */
     readonly database?: 'postgres';
   }
 }
@@ -26,28 +26,28 @@ export const isOnPostgres = (): boolean => process.env.VITEST !== undefined && i
 
 if (isOnPostgres()) keepRealTimers();
 
-/** An empty store that one process has for itself, on the database under test; whoever opens it closes it. */
+/** An empty store for one process, on the database under test; the caller closes it. */
 export async function openEmptyStore(bounds: Partial<StoreBounds> = {}): Promise<Store> {
   if (!isOnPostgres()) return openSqliteStore({ path: ':memory:', ...bounds });
-  // Loaded by whoever asks: a module that is first loaded as part of a store left its caller with the store's timers.
+  // Loaded here, by the caller: a module first loaded as part of a store left its caller with the store's timers.
   const { openEmpty } = await schemas();
   return openWithOwnTimers(() => openEmpty({ replica: SOLE_OWNER, ...bounds }));
 }
 
-/** Where a delivery log can be kept; a log in the memory of one process is refused on PostgreSQL. */
+/** Where a delivery log can be kept; PostgreSQL refuses a log in the memory of one process. */
 export const deliveryStores = () => (isOnPostgres() ? (['database'] as const) : (['database', 'memory'] as const));
 
-/** Replicas seal with it what SQLite has a file for; nothing is derived from one of this form. */
+/** Replicas seal with it, as SQLite does with a file; no key is derived from one of this form. */
 const STORE_KEY = `sluice-key-${'5'.repeat(64)}`;
 
-/** They look at the whole list of activities, in which a start with a key has an entry, or at bodies as they are kept. */
+/** These tests look at the whole list of activities, where a start with a key has an entry, or at stored bodies. */
 const LOOKS_WITHOUT_KEY = /(dashboard|features\/\w+)\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
 
 const SILENT = pino({ level: 'silent' });
 
 /**
- * Builds the service on the database under test, where the test says no more of it than SQLite's path. It is closed with
- * the test or the file that built it, unless that has closed it by then. It logs only where a logger is given.
+ * Builds the service on the database under test, unless the test names more than SQLite's path. It closes with the test
+ * or the file that built it, if still open then. It logs only if a logger is given.
  */
 export async function buildApp(options: AppOptions = {}): Promise<SluiceApp> {
   const app = await buildOnDatabase({ logger: SILENT, ...options });
@@ -95,7 +95,7 @@ async function buildOnDatabase(options: AppOptions): Promise<SluiceApp> {
   };
 }
 
-/** With all tables, in a new folder: a copy takes a tenth of the CPU of making the tables. */
+/** A database with all tables, in a new folder: copying it takes a tenth of the CPU of making the tables. */
 export function putEmptyDatabase(file: string): void {
   mkdirSync(dirname(file), { mode: 0o700 });
   emptyDatabase ??= makeEmptyDatabase();
@@ -113,25 +113,25 @@ function makeEmptyDatabase(): Buffer {
   return bytes;
 }
 
-/** A clock that a test sets: the time of the database is another one, and says nothing. */
+/** A clock that a test sets: the database's time differs from it and is ignored. */
 function ownTime(clock: Clock | ServiceClock): ServiceClock {
   const own = 'follow' in clock ? clock : createServiceClock(clock);
   return { ...own, follow: ({ ledgerAt }, sentAt) => own.follow({ at: undefined, ledgerAt }, sentAt) };
 }
 
-/** What a service has to be told in its environment to run on the database under test. */
+/** The environment of a service that runs on the database under test. */
 export async function databaseEnvironment(folder: string, url = ''): Promise<Record<string, string>> {
   if (!isOnPostgres() || url.startsWith('postgres:')) return {};
   return {
     SLUICE_DATABASE_URL: inject('postgresUrl'),
     SLUICE_DATABASE_SCHEMA: await schemaOf(folder, url),
-    // The next one in this folder is the same replica, and takes up at once what this one leaves.
+    // The next service in this folder is the same replica, and takes over at once.
     SLUICE_REPLICA_NAME: 'sluice',
     SLUICE_DRAIN_SECONDS: '0',
   };
 }
 
-/** All that a service in a folder has stored, as SQLite's files or PostgreSQL's rows have it, every byte one character. */
+/** All stored data of a service in a folder, from SQLite's files or PostgreSQL's rows, one character per byte. */
 export async function storedText(folder: string, url = ''): Promise<string> {
   if (isOnPostgres()) return (await schemas()).textOf(await schemaOf(folder, url));
   const [place, prefix] = url === '' ? [join(folder, 'data'), ''] : [folder, url.slice('sqlite:'.length)];
@@ -139,7 +139,7 @@ export async function storedText(folder: string, url = ''): Promise<string> {
   return (await Promise.all(files.map((file) => readFile(join(place, file), 'latin1')))).join('\n');
 }
 
-/** Drops what the services in a folder have stored. */
+/** Drops the databases of the services in a folder. */
 export async function dropDatabases(folder: string): Promise<void> {
   const schemasOfFolder = kept.get(folder);
   kept.delete(folder);

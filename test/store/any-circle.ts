@@ -5,15 +5,15 @@ import type { Claim, Store } from '../../src/store/store.ts';
 import { aRun, failed, finish, id, minute, succeeded, T0 } from './samples.ts';
 import { asking, deploy, running } from './sub-run-samples.ts';
 
-/** What happens to the runs of flows that run each other: each number decides one thing. */
+/** Events in the runs of flows that run each other; each number decides one event. */
 export const anyCircleStory = fc.array(fc.nat(99_999), { minLength: 30, maxLength: 120, size: 'max' });
 
 const FLOWS = [1, 2, 3].map((n) => `7a3c2d1e-${String(n).repeat(4)}-4222-8333-444455556666`);
 const KEYS = 2;
-/** What happens at the same time, on as many stores as there are. */
+/** Events at the same time, spread over the stores. */
 const AT_ONCE = 4;
 
-/** Flows of which each may run each, in turn: a plan refuses that, and revisions that runs have pinned may come to it. */
+/** Flows that may all run each other: plans refuse them, but revisions pinned by runs can form such a circle. */
 export async function deployCircles(store: Store): Promise<void> {
   const [own = '', ...others] = FLOWS;
   const never = { runAfter: { go: { statuses: ['Skipped'] } } };
@@ -25,7 +25,7 @@ export async function deployCircles(store: Store): Promise<void> {
 }
 
 /**
- * Lives through a story and then lets every step succeed: all runs must end. Yields how many were kept from waiting for
+ * Plays a story, then lets every step succeed: all runs must end. Returns how many were kept from waiting for
  * themselves.
  */
 export async function liveInCircles(stores: readonly Store[], from: number, decisions: readonly number[]) {
@@ -73,7 +73,7 @@ class Story {
     else this.#die();
   }
 
-  /** Everything comes to its end: what still runs after so many rounds waits for itself. */
+  /** Ends everything; a run that still runs after this many rounds waits for itself. */
   async finish(): Promise<void> {
     const [store] = this.#stores;
     if (store === undefined) return;
@@ -98,7 +98,7 @@ class Story {
     return store;
   }
 
-  /** The process that has the leases dies; they run out. */
+  /** The process with the leases dies; the leases expire. */
   #die(): void {
     this.#told.push('die');
     this.#claims = [];
@@ -117,7 +117,7 @@ class Story {
     await store.accept({ run: aRun({ id: runId, flowId, steps, pins, order, startedAt: this.#now }) });
   }
 
-  /** A step runs a flow, or has seen how that ended. */
+  /** A step runs a flow, or has seen that flow's end. */
   async #goOn(store: Store, pick: number, mayRun: boolean): Promise<void> {
     const claim = this.#take(pick);
     if (claim === undefined) return;

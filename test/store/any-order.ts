@@ -5,7 +5,7 @@ import type { Claim, StepResult, Store } from '../../src/store/store.ts';
 import { aRun, claimAll, failed, finish, graphOf, id, succeeded, T0 } from './samples.ts';
 import { deploy } from './sub-run-samples.ts';
 
-/** What happens to the runs of two flows: each number decides one thing. */
+/** Events in the runs of two flows; each number decides one event. */
 export const anyOrderStory = fc.array(fc.nat(9_999), { minLength: 20, maxLength: 80, size: 'max' });
 
 const FLOWS = [
@@ -29,7 +29,7 @@ interface Known {
   claim: Claim | undefined;
 }
 
-/** Lives through a story with a real store; who runs and who waits must be what plain queues say. */
+/** Plays a story with a real store; which runs run and which wait must agree with simple queues. */
 export async function liveInOrder(store: Store, from: number, decisions: readonly number[]): Promise<void> {
   const story = new Story(store, from);
   for (const decision of decisions) {
@@ -43,7 +43,7 @@ class Story {
   readonly #store: Store;
   readonly #from: number;
   readonly #runs: Known[] = [];
-  /** Runs by lane: the first one runs, or has failed and holds it. */
+  /** Runs by lane: the first is running, or has failed and holds the lane. */
   readonly #lanes = new Map<string, Known[]>();
   readonly #told: string[] = [];
 
@@ -63,7 +63,7 @@ class Story {
     else await this.#release(pick);
   }
 
-  /** Exactly the first run of each lane may be claimed. */
+  /** Exactly the first run of each lane can be claimed. */
   async look(): Promise<void> {
     for (const claim of await claimAll(this.#store)) {
       const run = this.#runs.find(({ runId }) => runId === claim.runId);
@@ -84,7 +84,7 @@ class Story {
     );
   }
 
-  /** Everything can come to its end. */
+  /** Everything can end. */
   async finish(): Promise<void> {
     for (let left = this.#runs.length * 2; left > 0 && [...this.#lanes.values()].flat().length > 0; left -= 1) {
       await this.#release(0);
@@ -115,7 +115,7 @@ class Story {
       claim: undefined,
     };
     this.#told.push(`start ${runId.slice(-4)} in ${lane}`);
-    // Keys of a story of its own: lanes are told apart by them alone.
+    // Each story has its own keys, because only keys distinguish lanes.
     const order = { key: `${this.#from} ${key}`, problem: null, isTrusted };
     await this.#store.accept({ run: aRun({ id: runId, flowId: flow.id, order }) });
     this.#runs.push(run);

@@ -6,7 +6,7 @@ import type { Store } from '../../src/store/store.ts';
 import { temporaryFolder } from '../temporary.ts';
 import { acceptanceOf, deployOf, flowId, graphOf, id, T0 } from './samples.ts';
 
-/** As many rows as a search looks at. */
+/** As many rows as a search reads. */
 const SEARCHED = 10_000;
 const busyFlow = '6f2b1c1e-9999-4222-8333-444455556666';
 const page = { skip: 0, take: 50, includeTotal: true };
@@ -19,7 +19,7 @@ beforeAll(async () => {
   store = await openSqliteStore({ path });
   await store.deployFlow(deployOf(graphOf({ only: [] })));
   expect((await store.accept(acceptanceOf(1, { at: T0 }))).kind).toBe('accepted');
-  // The second oldest is the last one that a search looks at.
+  // The second oldest row is the last one that a search reads.
   const db = new Database(path);
   db.exec(`
     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${SEARCHED})

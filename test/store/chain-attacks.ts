@@ -12,7 +12,7 @@ type Key = typeof chainKey | undefined;
 /** A database that is attacked between two uses. */
 export interface AttackedDatabase {
   open(key: Key): Promise<Store>;
-  /** Runs statements on tables that are named as in SQLite. */
+  /** Runs statements on tables with their SQLite names. */
   write(...statements: string[]): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ const SHIFT = [
 ];
 const COLUMNS = 'id, at, actor, client_ip, action, target_type, target_id, reason, status_code, details, key_id';
 
-/** Of ten rows, of five interventions that have ended. */
+/** On ten rows, from five interventions that have ended. */
 const ATTACKS: readonly Attack[] = [
   ...['actor', 'reason', 'details', 'action', 'target_id'].map((column) => ({
     name: `changes the ${column} of a row`,
@@ -110,7 +110,7 @@ const ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** What only the holder of the key could do unseen. */
+/** Attacks that only the holder of the key could hide. */
 const KEYED_ATTACKS: readonly Attack[] = [
   {
     name: 'removes rows and closes the gap',
@@ -128,7 +128,7 @@ const KEYED_ATTACKS: readonly Attack[] = [
   },
 ];
 
-/** Attacks on the activity log of a database, each on one of its own. */
+/** Attacks on the activity log, each on a new database. */
 export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
   const written = async (key: Key) => {
     const database = await create();
@@ -223,7 +223,7 @@ async function act(store: Store, n: number): Promise<void> {
   await store.endIntervention({ id: id(n), statusCode: 200 });
 }
 
-/** A row at a time, so that what a check carries on is part of it. */
+/** One row at a time, so that the state carried between checks is tested too. */
 async function check(store: Store): Promise<readonly ActivityFault[]> {
   const faults: ActivityFault[] = [];
   for (let from: ChainPlace | null | undefined; from !== null; ) {

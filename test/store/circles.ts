@@ -5,10 +5,10 @@ import { asking, CHILD, deploy, PARENT, running } from './sub-run-samples.ts';
 
 const CIRCLE = [CHILD, PARENT, ...[4, 5, 6].map((n) => `6f2b1c1e-${String(n).repeat(4)}-4222-8333-444455556666`)];
 
-/** So many flows that may all run each other, with a run of each that has its first step to run: of the nth with key n, in the first round. */
+/** Flows that may all run each other, each with a run whose first step is due: in round 0, the nth has key n. */
 export async function openCircle(store: Store, size: number, from = 1, round = 0) {
   const flows = CIRCLE.slice(0, size);
-  // Only the first step is ever run: the others are there so that the flows are pinned.
+  // Only the first step ever runs: the others only make the run pin their flows.
   const never = { runAfter: { go: { statuses: ['Skipped'] } } };
   const others = flows.slice(1).map((flow, at) => [`never ${at}`, { ...running(flow).go, ...never }] as const);
   const steps = { ...running(CHILD), ...Object.fromEntries(others) } as Graph;

@@ -9,14 +9,14 @@ const ROOT = resolve(import.meta.dirname, '../..');
 
 interface Edit {
   readonly file: string;
-  /** The line that the added one follows. */
+  /** The line before the added one. */
   readonly after: string;
   readonly line: string;
-  /** Whether the compiler misses it. */
+  /** Whether the compiler does not notice if it is missing. */
   readonly isMissed: boolean;
 }
 
-// The recipe in CONTRIBUTING.md: which country a delivery came from, as a proxy says in a header.
+// The recipe in CONTRIBUTING.md: a delivery's country, from a proxy's header.
 const EDITS: readonly Edit[] = [
   {
     file: 'src/model/delivery.ts',
@@ -65,7 +65,7 @@ beforeAll(() => {
   symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
 });
 
-/** Writes the recipe into the copy, but for one file. */
+/** Applies the recipe to the copy, except for one file. */
 function follow(recipe: readonly Edit[]): void {
   for (const { file, after, line } of EDITS) {
     const text = readFileSync(join(ROOT, file), 'utf8');
@@ -75,7 +75,7 @@ function follow(recipe: readonly Edit[]): void {
   }
 }
 
-/** What the compiler says of the copy. */
+/** The compiler's output for the copy. */
 function compile(): string {
   const { stdout } = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '--noEmit', '-p', '.'], {
     cwd: tree,

@@ -2,12 +2,12 @@ import { expect } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { aNonce, aRun, id } from './samples.ts';
 
-/** The first milliseconds there are: what ended then is removed before anything of a test could be. */
+/** The first milliseconds there are: purging runs that ended then removes nothing of a test. */
 const LONG_AGO = 1;
 
 /**
- * The same store, in which no delivery is accepted alone: others are accepted and refused in the same turn, and leave no
- * run behind. A store that takes several together must answer each as if it had come alone.
+ * The same store, but no delivery is accepted alone: others are accepted and refused in the same turn, and leave no run
+ * behind. A store that takes several together must answer each as if it had come alone.
  */
 export function inCompany(store: Store): Store {
   let met = 0;
@@ -21,7 +21,7 @@ export function inCompany(store: Store): Store {
       idempotencyKey: `key ${met}`,
     });
   };
-  // One at a time, for all calls of a turn together.
+  // One removal at a time, shared by all calls of a turn.
   let removing = Promise.resolve();
   let next: Promise<void> | undefined;
   const removeOthers = () => {

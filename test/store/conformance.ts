@@ -49,7 +49,7 @@ import { subRuns } from './conformance/sub-runs.ts';
 import { turns } from './conformance/turns.ts';
 import { waits } from './conformance/waits.ts';
 
-/** Vitest's `test`, with the store of each test. */
+/** Vitest's `test`; each gets a store. */
 export interface StoreTest {
   (rule: string, run: (store: Store) => Promise<void>, timeoutMs?: number): void;
   each<Row extends readonly unknown[] | [unknown]>(
@@ -66,11 +66,11 @@ function testOn(storeOfTest: () => Promise<Store>): StoreTest {
 export interface StoreUnderTest {
   /** With an empty store, closed when the test ends. */
   readonly test: StoreTest;
-  /** One store for all tests of a `describe` that only read what `seed` has put there. */
+  /** One store for all tests of a `describe`; they only read what `seed` wrote. */
   seeded(seed: (store: Store) => Promise<unknown>): StoreTest;
 }
 
-/** What every backend of the store does. `open` yields an empty store each time. */
+/** Rules for every backend of the store. `open` returns an empty store each time. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   const accepting = [
     flows,
@@ -125,7 +125,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
   runSuites(name, open, [...accepting, ...running, lifetime]);
 }
 
-/** What is accepted is accepted alike while others are accepted in the same turn. */
+/** Acceptances give the same results while others are accepted in the same turn. */
 export function companyConformance(name: string, open: () => Promise<Store>): void {
   const suites = [acceptance, nonces, nonceNames, idempotency, filters, shared, events, coalescing, holds];
   runSuites(`${name}, in company`, async () => inCompany(await open()), suites);

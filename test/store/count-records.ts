@@ -1,7 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { roundDuration } from '../../src/store/durations.ts';
 
-/** Fills the counts from the deliveries and runs that a test or a bench has inserted by itself. */
+/** Fills the counts from deliveries and runs that a test or a bench inserted directly. */
 export function countRecords(db: Database): void {
   db.function('round_duration', { deterministic: true }, (ms) => roundDuration(Number(ms)));
   db.exec(`

@@ -4,7 +4,7 @@ import { newPaths } from './files.ts';
 
 const newPath = newPaths();
 
-// The other two places of a log and of its database: what an operator can set has four.
+// The settings allow four combinations of places for log and database; these are the other two.
 deliveryLog(
   'the delivery log in memory',
   (log) => openSqliteStore({ path: ':memory:', log: { inMemory: false, ...log } }),

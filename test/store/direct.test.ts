@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { directClient } from '../../src/store/postgres/direct.ts';
 
-/** A database that takes connections and never says a word. */
+/** A database that accepts connections and stays silent. */
 async function silentDatabase() {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { putEmptyDatabase } from '../database.ts';
 import { temporaryFolder } from '../temporary.ts';
 
-/** Makes paths of databases that do not exist yet, in folders that are gone when the test file has run. */
+/** Makes paths for databases that do not exist yet, in folders that are removed after the test file. */
 export function newPaths(): () => string {
   const folder = temporaryFolder('store');
   let count = 0;
@@ -12,7 +12,7 @@ export function newPaths(): () => string {
   };
 }
 
-/** The same, but each has an empty database already: for tests that are not about how one is made. */
+/** The same, with an empty database at each path: for tests that are not about creating one. */
 export function newDatabases(): () => string {
   const newPath = newPaths();
   return () => {

@@ -17,7 +17,7 @@ import type {
 export const T0 = Date.UTC(2026, 10, 20, 12);
 export const minute = 60_000;
 
-/** The n-th of a row of ids that grow as UUID v7 do. */
+/** The n-th of a series of ids that grow as UUID v7 do. */
 export function id(n: number): string {
   return `019aa000-0000-7000-8000-${n.toString(16).padStart(12, '0')}`;
 }
@@ -90,7 +90,7 @@ export function aNonce(change: Partial<NonceClaim> = {}): NonceClaim {
   return { ...claim, isTrusted: true, isAsked: true, isEnforced: true, ...change };
 }
 
-/** The n-th delivery to a flow with the run it is to start. */
+/** The n-th delivery to a flow, with its run. */
 export function acceptanceOf(n: number, change: Partial<Acceptance> & { at?: number } = {}): Acceptance {
   const { at = T0, nonce, ...rest } = change;
   const delivery = aDelivery({ id: id(n), receivedAt: at, runId: id(1000 + n) });
@@ -102,7 +102,7 @@ export function acceptanceOf(n: number, change: Partial<Acceptance> & { at?: num
   };
 }
 
-/** A graph from step keys to the upstream keys that must have succeeded, or to edges in full. */
+/** A graph from step keys to the upstream keys that must have succeeded, or to complete edges. */
 export function graphOf(steps: Record<string, readonly string[] | Record<string, readonly StepStatus[]>>): Graph {
   const edgesOf = (upstream: readonly string[] | Record<string, readonly StepStatus[]>): Record<string, Edge> => {
     if (Array.isArray(upstream)) return Object.fromEntries(upstream.map((key) => [key, { statuses: ['Succeeded'] }]));
@@ -115,7 +115,7 @@ export function graphOf(steps: Record<string, readonly string[] | Record<string,
 
 type FlowDeploy = Parameters<Store['deployFlow']>[0];
 
-/** What a plan says of a deploy of which nothing is to be said. */
+/** A plan's data for an ordinary deploy. */
 export const PLAN = {
   source: 'folder',
   actor: 'somebody',
@@ -136,7 +136,7 @@ export function deployOf(graph: Graph, change: Partial<FlowDeploy> = {}): FlowDe
   return { id: flowId, name: 'Orders', version: '1.0', hash: JSON.stringify(graph), snapshot, at: T0, ...change };
 }
 
-/** Deploys a graph and starts one run of it; yields the run's id. */
+/** Deploys a graph and starts one run of it; returns the run's id. */
 export async function startRun(store: Store, graph: Graph, change: Partial<NewRun> = {}): Promise<string> {
   const { revision } = await store.deployFlow(deployOf(graph));
   const entries = Object.entries(graph).filter(([, { runAfter }]) => Object.keys(runAfter).length === 0);
@@ -150,11 +150,11 @@ export async function claimAll(store: Store, now = T0, limit = 100): Promise<Cla
   return (await store.claimDue({ owner: 'me', now, leasedUntil: now + minute, limit })).claims;
 }
 
-/** What the expressions of a run's steps read, whatever its size. */
+/** The data that expressions of a run's steps read, whatever its size. */
 export async function readInput(store: Store, runId: string): Promise<RunInput> {
   const input = await store.readRunInput({ runId });
   if (input === undefined || input.kind !== undefined) throw new Error('nothing was read');
-  // In the caller's own thread it is a Buffer, which an expectation tells from other bytes.
+  // In the caller's own thread it is a Buffer, which `expect` does not equate with other bytes.
   return { ...input, trigger: { ...input.trigger, body: Uint8Array.from(input.trigger.body) } };
 }
 

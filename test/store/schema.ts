@@ -1,9 +1,9 @@
 import { type POSTGRES_ADDS, type SQLITE_ADDS, TABLES, type Table } from '../../src/store/tables.ts';
 
-/** Columns with their types, and the names of the primary key in order, by table. */
+/** For each table, the columns with their types, and the primary key's columns in order. */
 export type Schema = Record<string, { columns: Record<string, string>; key: readonly string[] }>;
 
-/** What `TABLES` and the additions of a store say of its schema, in the words of the store. */
+/** The schema by `TABLES` and a store's additions, with that store's types. */
 export function schemaOf(
   adds: typeof SQLITE_ADDS | typeof POSTGRES_ADDS,
   types: Readonly<Record<string, string>>,
@@ -29,7 +29,7 @@ export interface ColumnRow {
   readonly table: string;
   readonly name: string;
   readonly type: string;
-  /** From 1; 0 where the column is not part of the primary key. */
+  /** From 1; 0 if the column is not part of the primary key. */
   readonly place: number;
 }
 

@@ -19,7 +19,7 @@ beforeAll(async () => {
   const old = acceptanceOf(0, { at: T0 - 1 });
   const delivery = aDelivery({ id: oldId, detail: 'needle', clientIp: '203.0.113.9', receivedAt: T0 - 1 });
   await store.accept({ delivery, run: { ...old.run, id: oldRunId, deliveryId: oldId, flowName: 'needle' } });
-  // As many as are searched, all of them newer, and one of another flow.
+  // As many newer rows as a search reads.
   const flood = Array.from({ length: SEARCHED_ROWS }, (_, n) => [
     store.recordDelivery(aDelivery({ id: id(n + 1) })),
     store.accept({ run: aRun({ id: id(n + 20_000), startedAt: T0, steps: [] }) }),

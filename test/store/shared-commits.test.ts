@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Calls that wait, and what was sent together. */
+/** Counts waiting calls, and the calls in each commit. */
 function commits() {
   let waiting = 0;
   const sent: number[] = [];
@@ -23,7 +23,7 @@ function commits() {
       waiting += 1;
       shared.expect(shareMs, waiting);
     },
-    /** Calls come at this pace until it is known. */
+    /** Makes calls at this pace until it is known. */
     pace(everyMs: number) {
       for (let count = 0; count < 60; count += 1) {
         this.call(0);

@@ -126,7 +126,7 @@ describe('a database file', () => {
     lock.pragma('user_version = 2');
     const journal = readFileSync(`${path}.lock-journal`);
     lock.close();
-    // It has its first bytes once it is flushed: sqlite.org/fileformat2.html, read 2026-11.
+    // A journal has its first bytes only after it is flushed: sqlite.org/fileformat2.html, read 2026-11.
     Buffer.from('d9d505f920a163d7', 'hex').copy(journal);
     writeFileSync(`${path}.lock-journal`, journal);
     openWriter(path).close();
@@ -212,7 +212,7 @@ describe('a file that is not a database of ours', () => {
   test.runIf(existsSync('/proc/self'))('a device is refused before anything is written next to it', async () => {
     await expect(openSqliteStore({ path: '/dev/null' })).rejects.toThrow('/dev/null cannot be opened: it is a device');
     expect(existsSync('/dev/null.lock')).toBe(false);
-    // A pipe would keep a reader for ever.
+    // A pipe would block its reader for ever.
     expect(() => inspectDatabase('/dev/null')).toThrow('/dev/null cannot be read: it is a device');
   });
 
@@ -247,7 +247,7 @@ function inspect<T>(path: string, look: (db: SqliteDatabase.Database) => T): T {
   }
 }
 
-/** A process with an open store that runs a script. `acceptance(n)` makes what `acceptanceOf` makes, under nonce n. */
+/** A process with an open store that runs a script. There, `acceptance(n)` is `acceptanceOf(n)` with nonce n. */
 function storeProcess(path: string, script: string): ChildProcess {
   const built = join(import.meta.dirname, '../../dist/store/sqlite');
   const sample = acceptanceOf(0, { nonce: aNonce() });

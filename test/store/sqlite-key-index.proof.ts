@@ -7,7 +7,7 @@ import { acceptanceOf, id, T0 } from './samples.ts';
 
 const newPath = newPaths();
 const page = { skip: 0, take: 10 };
-/** More than a segment of the index, and one more than two of them. */
+/** More than a segment of the index, and one more than two segments. */
 const [MANY, MORE] = [2500, 4097];
 
 async function openStore(path: string): Promise<Store> {
@@ -16,7 +16,7 @@ async function openStore(path: string): Promise<Store> {
   return store;
 }
 
-/** Deliveries from the n-th to the m-th with runs that have ended, and a key that says which. */
+/** Accepts deliveries n to m, each with an ended run and its own key. */
 async function accept(store: Store, n: number, m: number): Promise<void> {
   const acceptances = Array.from({ length: m - n + 1 }, (_, at) => {
     const { run, ...given } = acceptanceOf(n + at);

@@ -29,7 +29,7 @@ const newPath = newPaths();
 async function openStore(path = newPath()) {
   const first = await openSqliteStore({ path });
   await first.accept(acceptanceOf(1));
-  // A close moves the log into the file, so that there is something to cut.
+  // Closing moves the log into the file, so that tests can cut it.
   await first.close();
   copyFileSync(path, `${path}.backup`);
   const onLost = vi.fn();
@@ -38,7 +38,7 @@ async function openStore(path = newPath()) {
   return { path, store, onLost };
 }
 
-/** As `cp` does it: the file stays the same one, and is not cut first, which would be noticed by itself. */
+/** As `cp` does: the file keeps its inode, and is not cut first, which alone would be noticed. */
 function overwrite(path: string, bytes: Uint8Array, at = 0) {
   const file = openSync(path, 'r+');
   writeSync(file, bytes, 0, bytes.length, at);
@@ -115,7 +115,7 @@ describe('an open database whose file is touched', () => {
       await store.accept({ ...acceptance, run: { ...run, trigger } });
       stamps.add(stampOf());
     }
-    // A checkpoint that is still to come would write its own stamp over that of the copy.
+    // A pending checkpoint would overwrite the copy's stamp with its own.
     await eventually(
       async () => {
         await store.ping();
@@ -141,7 +141,7 @@ describe('an open database whose file is touched', () => {
     ['a write', (store) => store.accept(acceptanceOf(2))],
   ])('acknowledges nothing once %s finds the file malformed, and tells so once', async (_name, find) => {
     const { path, store, onLost } = await openStore();
-    // All behind the header, as a broken disk leaves it.
+    // Everything after the header, as a broken disk may leave it.
     overwrite(path, Buffer.alloc(statSync(path).size - 100, 'x'), 100);
     await expect(find(store)).rejects.toThrow(StoreUnavailableError);
     await expect(store.ping()).rejects.toMatchObject({ isForGood: true });
@@ -176,7 +176,7 @@ describe('an open database whose file is touched', () => {
 });
 
 describe('a start', () => {
-  /** Leaves the files of a process that was killed: what it had acknowledged is in the log alone. */
+  /** The files of a killed process: the acknowledged data is only in the log. */
   async function killed(): Promise<string> {
     const { path, store } = await openStore();
     await store.accept(acceptanceOf(2));

@@ -1,5 +1,5 @@
 import { storeConformance } from './conformance.ts';
 import { openKind } from './stores.ts';
 
-// The kinds of stores differ in how they take and keep deliveries; a proof runs all suites on all of them.
+// The kinds of stores differ in how they receive and keep deliveries; a proof runs all suites on all of them.
 storeConformance('SQLite in memory', () => openKind('log in the database', ':memory:'));

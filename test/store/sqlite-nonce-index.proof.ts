@@ -94,7 +94,7 @@ describe('the index of nonces', () => {
     for (let n = 0; n < 400; n += 1) {
       names.push(`n${n}`);
       batch([() => claim(`n${n}`)]);
-      // A batch without nonces moves the indexing on too.
+      // Batches without nonces advance the indexing too.
       for (let idle = 0; idle < n % 3; idle += 1) batch([() => undefined]);
       if (n % 7 !== 0) continue;
       ({ batch, claim } = ledger.restart());
@@ -145,7 +145,7 @@ interface Turn {
   readonly restarts?: boolean;
 }
 
-/** Plays turns against the ledger and against a map, and compares every answer. */
+/** Plays turns against the ledger and a map, and compares every answer. */
 function play(least: number, turns: readonly Turn[]): void {
   const ledger = aLedger(least);
   let { claim, batch, purge } = ledger;
@@ -183,7 +183,7 @@ function play(least: number, turns: readonly Turn[]): void {
   ledger.db.close();
 }
 
-/** Nonces in a database of their own, claimed in batches as the writer runs them. */
+/** Nonces in a new database, claimed in batches as the writer runs them. */
 function aLedger(least: number) {
   const db: Database = new SqliteDatabase(':memory:');
   onTestFinished(() => {
@@ -197,7 +197,7 @@ function aLedger(least: number) {
     const purge = membersOf(removalVerbs({})).purgeNonces.prepare(db);
     return {
       batch: withIndexing(db, prepareBatch(db, 'BEGIN IMMEDIATE'), indexes),
-      /** The run that the nonce is known to have started; undefined where it was new. */
+      /** The run that the nonce started earlier; undefined if the nonce is new. */
       claim(value: string, { runId = value, now = 1, expiresAt = 1e6 } = {}) {
         const [flowId, triggerKey] = ['flow', 'trigger'];
         const trigger = { flowId, triggerKey };

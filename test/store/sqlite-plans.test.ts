@@ -20,7 +20,7 @@ defineFunctions(db);
 migrate(db, migrations);
 afterAll(() => db.close());
 
-/** What was asked of the database since this was emptied. */
+/** The statements since it was last emptied. */
 const asked: { sql: string; values: unknown[] }[] = [];
 const watched = new Proxy(db, {
   get: (target, member) =>
@@ -30,7 +30,7 @@ const watched = new Proxy(db, {
 });
 const prepared = new Map<string, (...given: unknown[]) => unknown>();
 
-/** What an operation asks of the database, as the planner would do it: it has no statistics, as in every service. */
+/** The plans of an operation's statements, without statistics, as in every service. */
 function plansOf(name: string, ...args: unknown[]): string[] {
   const operation = operations[name as OperationName];
   if (operation.thread !== 'reader') throw new Error(`${name} writes`);
@@ -72,7 +72,7 @@ function watch(statement: SqliteDatabase.Statement, note: (values: unknown[]) =>
 
 const large = /^SCAN (deliveries|runs|run_keys|delivery_keys|steps|attempts|d|r|k)\b(?! USING| VIRTUAL TABLE)/;
 
-/** Lists whose counters say that they are empty ask for nothing more, so that each filter needs a row to find. */
+/** If counters say that a list is empty, it asks nothing more, so each filter needs a row to find. */
 function seed(): void {
   db.exec(`
     INSERT INTO deliveries (id, flow_id, received_at, client_ip, mode, rejected, enforced, status_code, reason, violations,
@@ -238,7 +238,7 @@ describe('the next turn of a flow', () => {
     });
     db.exec('DELETE FROM steps');
     const steps = 'SEARCH steps USING INDEX steps_due';
-    // A pair of columns that is compared at once looks no different, and reads every step of the pair that it leaves.
+    // Comparing a pair of columns at once would give the same plan, but read every step of the pair that it leaves.
     expect(new Set(plans.filter((plan) => /\b(steps|s|own) USING /.test(plan)))).toEqual(
       new Set([
         `${steps} (status=?)`,

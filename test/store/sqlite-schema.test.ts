@@ -10,7 +10,7 @@ import { newDatabases } from './files.ts';
 const newPath = newDatabases();
 const BEFORE = { nonces: 0, runs: 0, deliveries: 0, activity: 0 };
 
-/** A database as a service leaves it, changed by somebody else. */
+/** A database that a service left, then changed from outside. */
 function changedBy(sql: string): string {
   const path = newPath();
   const db = new SqliteDatabase(path);

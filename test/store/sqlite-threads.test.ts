@@ -168,7 +168,7 @@ async function openCountingThreads(onFatal?: (error: Error) => void): Promise<Op
   return { store, threads };
 }
 
-/** Earlier stores may have left threads; the stores that take them stay open until the test ends. */
+/** Earlier stores may have left threads; stores that reuse them stay open until the test ends. */
 async function openOnNewThreads(onFatal?: (error: Error) => void): Promise<OpenedStore> {
   for (;;) {
     const opened = await openCountingThreads(onFatal);

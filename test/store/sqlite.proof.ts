@@ -5,7 +5,7 @@ import { KINDS_OF_STORES, openKind } from './stores.ts';
 
 const newPath = newPaths();
 
-// Each kind of store once, and half of them in a file each: how rows are kept, and where, have nothing to do with each other.
+// Each kind of store once, half of them in files: how rows are stored does not depend on where.
 for (const [index, kind] of KINDS_OF_STORES.entries()) {
   const isInFile = index % 3 === 0;
   storeConformance(`SQLite in ${isInFile ? 'a file' : 'memory'}, ${kind}`, () =>

@@ -9,7 +9,7 @@ const bounds = { maxRows: 100_000, maxBytes: 1e9 };
 const inDatabase: Kind = { log: { inMemory: false, ...bounds }, held: bounds };
 const inMemory: Kind = { log: { inMemory: true, ...bounds }, held: bounds };
 
-/** Every kind of store that a service can open, by what its settings say. */
+/** Every kind of store that settings can select. */
 const KINDS = {
   'log in the database': inDatabase,
   'log in memory': inMemory,

@@ -66,14 +66,14 @@ export async function claimOne(store: Store, at = T0): Promise<Claim> {
   return claim;
 }
 
-/** Ends the only step that is due. */
+/** Ends the only due step. */
 export async function end(store: Store, result: StepResult = succeeded(), at = T0): Promise<Advance> {
   const advance = await finish(store, await claimOne(store, at), result, at);
   if (advance === undefined) throw new Error('the lease was lost');
   return advance;
 }
 
-/** Starts a run of a parent whose only step has started a sub-run; yields both ids. */
+/** Starts a run of a parent whose only step has started a sub-run; returns both ids. */
 export async function startBoth(
   store: Store,
   { flow = {}, run = {}, ask = asking() }: { flow?: Deployed; run?: Partial<NewRun>; ask?: StepResult } = {},

@@ -115,7 +115,7 @@ export function activity({ test }: StoreUnderTest): void {
         faults: [],
         ends: { removedSeq: 2, newestSeq: 4 },
       });
-      // Deleted while they are checked.
+      // The rows are deleted during the check.
       expect(
         await store.of(activityStore).checkInterventions({ from: page.next ?? undefined, limit: 5 }),
       ).toMatchObject({ faults: [] });

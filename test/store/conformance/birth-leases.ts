@@ -251,7 +251,7 @@ export function birthLeases({ test }: StoreUnderTest): void {
       expect(await claimAll(store, T0 + 5)).toMatchObject([
         { attempt: 1, attemptBase: 0, interruptions: 0, loneDeaths: 0, aloneMs: null },
       ]);
-      // That claim wrote the attempt, so that from now on deaths count.
+      // That claim wrote the attempt, so from now on deaths count.
       await store.recover({ owner: 'me', now: T0 + 6 });
       expect(await claimAll(store, T0 + 6)).toMatchObject([{ attempt: 2, interruptions: 1, loneDeaths: 1 }]);
     });

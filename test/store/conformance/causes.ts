@@ -22,12 +22,12 @@ const refusal = (order: number, host?: string): StepError => ({
 interface Failure {
   readonly step?: string;
   readonly error: StepError;
-  /** When it failed, after T0. */
+  /** When it failed, in milliseconds after T0. */
   readonly at?: number;
   readonly flow?: string;
 }
 
-/** Starts run n of each list, a second after the one before, and has the named steps fail. */
+/** Starts run n of each list a second after the previous one, and fails the named steps. */
 async function failRuns(store: Store, runs: readonly (readonly Failure[])[]): Promise<void> {
   for (const [n, failures] of runs.entries()) {
     const flow = failures[0]?.flow ?? flowId;
@@ -162,7 +162,7 @@ export function causes({ test, seeded }: StoreUnderTest): void {
           flowId: own,
           cause: { step, code, error, ...(host !== null && { host }) },
         });
-        // Without a host the filter does not ask for one.
+        // Without a host, the filter matches any host.
         expect(found.length).toBeGreaterThanOrEqual(count);
       }
     });

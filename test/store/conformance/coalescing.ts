@@ -33,7 +33,7 @@ interface Given extends Omit<Partial<Acceptance>, 'coalesce' | 'run'> {
   readonly timeoutMs?: number;
 }
 
-/** The n-th delivery of a trigger that coalesces, with the run that it starts if it joins none. */
+/** The n-th delivery of a coalescing trigger, with the run that it starts if it joins none. */
 function coalescing(n: number, { at = T0, claim: change, revision = 1, body, timeoutMs, ...more }: Given = {}) {
   const given = acceptanceOf(n, { at, ...more });
   const coalesce = { ...claim, ...change };
@@ -45,7 +45,7 @@ function coalescing(n: number, { at = T0, claim: change, revision = 1, body, tim
   return { ...given, coalesce, run: { ...given.run, revision, trigger, steps, timeoutAt } };
 }
 
-/** The numbers of the deliveries that a run has, the order of arrival kept. */
+/** The bodies of a run's deliveries, in order of arrival. */
 async function deliveriesOf(store: Store, runId: string): Promise<string[]> {
   const input = await store.readRunInput({ runId });
   if (input === undefined || input.kind !== undefined) throw new Error('The run cannot be read.');
@@ -336,7 +336,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
       expect(await books(store)).toMatchObject({ accepted: 4, held: 4, unaccounted: 0 });
       const kept = await store.findDelivery(id(2));
       expect(Buffer.from(kept?.body ?? []).toString()).toBe('{"n":2}');
-      // Released together with the first of them.
+      // Released together with the first delivery of its run.
       const { runs, left } = await release(store, 1);
       expect([runs.map((run) => run.id), left]).toEqual([[id(1001)], 2]);
       expect(await deliveriesOf(store, id(1001))).toEqual(['{"n":1}', '{"n":2}']);
@@ -370,7 +370,7 @@ export function coalescingSuite({ test }: StoreUnderTest): void {
         discarded: 1,
         left: 2,
       });
-      // It is not asked to join a run of which something was discarded.
+      // It does not join a run with a discarded delivery.
       expect(await store.holdDelivery(coalescing(4, { at: T0 + 4 }))).toEqual(held(id(1004)));
       await release(store);
       expect(await deliveriesOf(store, id(1001))).toEqual(['{"n":2}', '{"n":3}']);

@@ -18,7 +18,7 @@ import {
   T0,
 } from '../samples.ts';
 
-/** When the ids of the samples were made. */
+/** The time in the samples' ids. */
 const MADE = 0x019aa0000000;
 const DAY = 24 * 60 * minute;
 
@@ -39,7 +39,7 @@ async function idsFrom(store: Store, query: Partial<typeof page> = {}) {
   return found?.deliveries.map(({ deliveryId }) => deliveryId);
 }
 
-/** Reads everything that is left, a page at a time, and moves the consumer behind it. */
+/** Reads all remaining deliveries, one page at a time, and moves the consumer past them. */
 async function drain(store: Store, query: Partial<typeof page> = {}): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
@@ -52,7 +52,7 @@ async function drain(store: Store, query: Partial<typeof page> = {}): Promise<st
   }
 }
 
-/** A delivery that joins others of its key, or is joined by them. */
+/** A delivery that coalesces with others of its key. */
 function joining(n: number, key: string, { body, headers }: { body?: string; headers?: Record<string, string> } = {}) {
   const { run, ...rest } = acceptanceOf(n);
   const coalesce = { key, isTrusted: true, quietMs: 2000, maxMs: 10_000, collect: 100 };
@@ -211,7 +211,7 @@ export function consumers({ test }: StoreUnderTest): void {
       for (const n of [1, 2]) await store.accept(joining(n, 'a'));
       await store.of(consumersStore).openConsumer({ ...opened, since: MADE + 5000 });
       expect(await drain(store)).toEqual([]);
-      // As the ids of what arrives six seconds later.
+      // Like the id of a delivery that arrives six seconds later.
       const laterId = id(3).replace('-0000-7', '-1770-7');
       const { delivery, run, ...rest } = joining(3, 'a');
       await store.accept({ ...rest, delivery: { ...delivery, id: laterId }, run: { ...run, deliveryId: laterId } });

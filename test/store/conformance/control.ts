@@ -212,7 +212,7 @@ const handledLoop: Graph = {
   each: { type: 'ForEach', inputs: {}, runAfter: {}, steps: graphOf({ a: [], mend: { a: ['Failed'] } }) },
 };
 
-/** Claims what is due and ends one step of it; the others fall due again. */
+/** Claims all due steps and ends one; the others become due again. */
 async function finishStep(store: Store, stepKey: string, result: StepResult): Promise<void> {
   const claims = await claimAll(store);
   const claim = claims.find((each) => each.stepKey === stepKey);

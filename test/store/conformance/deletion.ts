@@ -49,7 +49,7 @@ async function apply(store: Store, deployed: PlannedDeploy): Promise<void> {
   expect(await store.applyDeploys([deployed])).toMatchObject({ kind: 'applied' });
 }
 
-/** Accepts a delivery by a trigger; yields what became of it. */
+/** Accepts a delivery by a trigger; returns the result. */
 async function deliver(store: Store, n: number, trigger: { flowId?: string; triggerKey: string; nonce: string }) {
   const { flowId: flow = flowId, triggerKey, nonce } = trigger;
   const revision = (await store.findFlow(flow))?.revision ?? 0;

@@ -21,7 +21,7 @@ export function refused(n: number, change: Partial<DeliveryRecord> = {}): Delive
   return aDelivery({ id: id(n), ...why, violations: ['signature_mismatch'], body: new Uint8Array(100), ...change });
 }
 
-/** What every delivery log does, whatever keeps it; `isAllBounded` where its bounds count accepted deliveries too. */
+/** Rules for every delivery log, wherever it is kept. `isAllBounded`: its bounds also count accepted deliveries. */
 export function deliveryLog(
   name: string,
   openBounded: (bounds: Bounds) => Promise<Store>,
@@ -109,7 +109,7 @@ export function deliveryLog(
     test('lists those of a span of time, whatever the order of their ids and the age of the counts', async () => {
       const store = await open();
       const day = 24 * 60 * minute;
-      // Ids out of order, as after the clock was set back; the counts of the first are forgotten.
+      // Ids out of order, as after setting the clock back; the counts of the first have been deleted.
       const times = [T0 - 60 * day, T0, T0 + minute, T0 - minute, T0 + 2 * minute];
       for (const [n, receivedAt] of times.entries()) {
         await store.recordDelivery(refused(n + 1, { receivedAt, flowId: n === 4 ? null : flowId }));

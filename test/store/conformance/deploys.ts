@@ -293,7 +293,7 @@ export function deploys({ test }: StoreUnderTest): void {
   });
 
   describe('a trigger that a deploy renames', () => {
-    /** Time passes with each call. */
+    /** Counts calls; the time advances with each. */
     let count = 0;
     const rename = (from: string, to: string, keys = [to]) => ({ triggers: { keys, moved: [{ from, to }] } });
     const deploy = async (store: Store, n: number, change: Partial<PlannedDeploy>) => {

@@ -233,7 +233,7 @@ function acceptanceIn(
   });
 }
 
-/** The order of decisions as the contract has it, in memory. */
+/** The contract's order of decisions, in memory. */
 class Expected {
   readonly #nonces = new Map<string, string | null>();
   readonly #keys = new Map<string, string>();

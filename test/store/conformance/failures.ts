@@ -27,7 +27,7 @@ async function deployNaming(store: Store, onFailure: string, change: { id?: stri
   return store.deployFlow({ ...deployOf(graphOf({})), id: own, hash: `${own} names ${onFailure}`, snapshot });
 }
 
-/** Starts a run of the newest revision of the flow that names another, without deploying it anew. */
+/** Starts a run of the newest revision of that flow, without deploying again. */
 async function startNaming(store: Store, runId = id(100), change: Parameters<typeof startRun>[2] = {}) {
   const steps = [{ stepKey: 'a', stepType: 'NoOp', dueAt: T0 }];
   const revision = (await store.findFlow(flowId))?.revision ?? 1;
@@ -39,7 +39,7 @@ async function deployAlarm(store: Store, change: object = {}) {
   return store.deployFlow({ ...deployOf(graphOf({ tell: [] }), { id: alarm, name: 'Alarm' }), ...change });
 }
 
-/** Ends the only step that is due. */
+/** Ends the only due step. */
 async function endStep(store: Store, result = failed(), at = T0 + 9): Promise<Advance | undefined> {
   const [claim] = await claimAll(store, at);
   if (claim === undefined) throw new Error('nothing was due');
@@ -57,7 +57,7 @@ export function failures({ test }: StoreUnderTest): void {
       await deployAlarm(store, { hash: 'newer', snapshot: { id: alarm, steps: graphOf({ page: [] }) } });
       await deployNaming(store, alarm);
       const runId = await startNaming(store);
-      // Only for runs that start from now on.
+      // This applies only to runs that start later.
       await deployNaming(store, other);
       const advance = await endStep(store);
       expect(advance).toMatchObject({ runStatus: 'Failed', failure: { kind: 'started', run: { flowId: alarm } } });
@@ -152,7 +152,7 @@ export function failures({ test }: StoreUnderTest): void {
         failure: { kind: 'closed', flowId: alarm, why },
       });
       expect(await derivedOf(store, runId)).toEqual([]);
-      // It is started where a later failure of the same run finds it open.
+      // A later failure of the same run starts it if the flow is open by then.
       await deployAlarm(store);
       await store.setFlowEnabled({ flowId: alarm, isEnabled: true, at: T0 });
       await store.setFlowDraining({ flowId: alarm, isDraining: false, at: T0 });

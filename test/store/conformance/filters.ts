@@ -20,7 +20,7 @@ import {
 
 const isFiltered = true;
 
-/** The redelivery of the first delivery, with the nonce that it came with. */
+/** A redelivery of the first delivery, with its nonce. */
 function redelivery(n: number, more: Parameters<typeof acceptanceOf>[1] = {}) {
   const given = acceptanceOf(n, { nonce: aNonce(), ...more });
   return { ...given, delivery: aDelivery({ id: id(n), receivedAt: T0, redeliveredFrom: id(1) }) };
@@ -138,7 +138,7 @@ export function filters({ test }: StoreUnderTest): void {
     expect(await count({})).toEqual({ count: 4, firstAt: T0 + 2, redelivered: 1 });
     expect(await count({ flowId: null, triggerKey: null })).toEqual({ count: 1, firstAt: T0 + 6, redelivered: 0 });
     expect(await count({ reason: 'ip_denied' })).toEqual({ count: 0, firstAt: null, redelivered: 0 });
-    // By force: the gate still fails, and its record says so.
+    // Forced: the gate still fails, and the record says so.
     const forced = { id: id(8), receivedAt: T0 + 8, reason: refused.reason, rejected: true, redeliveredFrom: id(2) };
     const given = { ...acceptanceOf(8), delivery: aDelivery(forced) };
     expect(await store.accept(given)).toMatchObject({ kind: 'accepted' });

@@ -26,7 +26,7 @@ const refused = { rejected: true, reason: 'ip_denied', violations: ['ip_denied']
 const page = { skip: 0, take: 100, includeTotal: true } as const;
 const span = { since: T0 - hour, until: T0 + 2 * hour };
 
-/** Of two flows a delivery with its run, a refused one, and a failed run; of a third flow a delivery and a run of another. */
+/** Accepts a delivery with its run for each of three flows; refuses one for two of them, one for none; fails a run. */
 async function seed(store: Store): Promise<void> {
   for (const [at, flow] of [flowId, OTHER, THIRD].entries()) {
     const n = 10 * (at + 1);

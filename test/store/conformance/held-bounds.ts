@@ -9,7 +9,7 @@ interface Bounds {
   readonly maxBytes: number;
 }
 
-/** What every store does whose held deliveries are bounded. */
+/** Rules for every store with bounds for held deliveries. */
 export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
   async function drained(held: Bounds) {
     const store = await open(held);
@@ -34,7 +34,7 @@ export function heldBounds(open: (held: Bounds) => Promise<Store>): void {
       expect(await deliveryIds(store)).toEqual([3, 2, 1].map(id));
       await resume();
       expect(await store.of(holdStore).releaseHeld({ flowId, limit: 1, at: T0 })).toMatchObject({ left: 2 });
-      // The same delivery, sent again: its nonce was not used up.
+      // The same delivery sent again: its nonce was not used up.
       expect(await hold(4)).toMatchObject({ kind: 'held' });
     });
 

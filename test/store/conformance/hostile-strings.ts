@@ -31,7 +31,7 @@ const HOSTILE: Readonly<Record<string, string>> = {
 };
 const each = Object.entries(HOSTILE);
 
-/** What no text column takes may come back as U+FFFD. */
+/** Characters that no text column accepts may come back as U+FFFD. */
 const readable = (text: string | null | undefined) => text && Buffer.from(text.replaceAll('\0', '\ufffd')).toString();
 
 export function hostileStrings({ test }: StoreUnderTest): void {

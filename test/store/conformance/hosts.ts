@@ -6,7 +6,7 @@ import { claimAll, finish, graphOf, id, minute, startRun, succeeded, T0 } from '
 
 const ONE = 'https://api.example.com';
 const OTHER = 'http://[::1]:8080';
-/** A queue of a host that is not all callers'. */
+/** A queue of a host that not all callers share. */
 const QUEUE = `${OTHER} 0123456789abcdef`;
 const far = T0 + 60 * minute;
 
@@ -22,7 +22,7 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   b: waitFor(ONE, far + 1),
   c: waitFor(ONE, far + 3, { startedAt: T0, polls: 1, lastPoll: { at: T0, why: 'not yet' } }),
   d: waitFor(QUEUE, far),
-  // A text that looks like it, in the state of another wait.
+  // A similar text in the state of another kind of wait.
   e: {
     kind: 'waiting',
     state: { note: '"hostTurn":"https://evil.example.com"' },
@@ -200,7 +200,7 @@ export function hosts({ test }: StoreUnderTest): void {
       expect(await take('two')).toEqual(taken({ queue: ONE, place: 1 }));
       expect(await take('one', T0 + minute - 1)).toEqual({ kind: 'full', queue: ONE });
       expect(await take('one', T0 + minute)).toEqual(taken({ queue: ONE, place: 1 }));
-      // Late: the place is another's by now.
+      // Too late: the place belongs to another process by now.
       await store.of(httpRequestStore).returnHostPlaces({ owner: 'two', places: [{ queue: ONE, place: 1 }] });
       expect(await take('two', T0 + minute)).toEqual({ kind: 'full', queue: ONE });
     });

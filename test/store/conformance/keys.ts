@@ -11,7 +11,7 @@ const noted = (keyName: string, role: 'current' | 'previous', triggerKey = 'gith
   ...{ flowId, triggerKey, keyName, role },
 });
 
-/** The n-th delivery, verified by a key. */
+/** The n-th delivery, verified with a key. */
 const verified = (n: number, verifiedBy: string, { at = T0, ...change }: Partial<Acceptance> & { at?: number } = {}) =>
   acceptanceOf(n, { at, verifiedBy, ...change });
 

@@ -11,7 +11,7 @@ const looping: Graph = {
   ...graphOf({ last: ['each'] }),
 };
 
-/** Runs to the end; each child leaves the text. */
+/** Runs to the end; each child outputs the text. */
 async function ended(store: Store, items: number, output: string, number = 100): Promise<string> {
   const runId = await startRun(store, looping, { id: id(number) });
   for (;;) {
@@ -90,7 +90,7 @@ export function largeRuns({ test }: StoreUnderTest): void {
       const rows: number[] = [];
       for (let slice = await purge(); !slice.isDone; slice = await purge()) rows.push(slice.rows);
       expect(Math.max(...rows)).toBe(50);
-      // The loop, its items, and of 203 steps a row and an attempt each.
+      // A row each for the loop and its items, and for each of 203 steps a row and an attempt.
       expect(rows.reduce((sum, each) => sum + each, 0)).toBe(2 + 2 * 203);
       expect(await store.findRun(kept)).toMatchObject({ status: 'Running' });
       expect(await store.findStep(kept, 'a')).toBeDefined();
@@ -104,7 +104,7 @@ export function largeRuns({ test }: StoreUnderTest): void {
       const part = await purge(45);
       expect(part.rows).toBeGreaterThan(30);
       expect(part.rows).toBeLessThanOrEqual(45);
-      // Of each run a loop, its items, and of four steps a row and an attempt.
+      // For each run, a row each for a loop and its items, and for each of four steps a row and an attempt.
       expect(part.rows + (await purge(1000)).rows).toBe(10 * (2 + 2 * 4));
       expect(await purge(1000)).toEqual({ runs: 0, rows: 0, isDone: true });
     });

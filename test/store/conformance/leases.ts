@@ -79,7 +79,7 @@ export function leases({ test }: StoreUnderTest): void {
     test('nothing is claimed twice under one lease, not even at once', async (store) => {
       for (let n = 0; n < 20; n += 1) await startDue(store, n, T0);
       const batches = await Promise.all([claimAll(store, T0, 7), claimAll(store, T0, 7), claimAll(store, T0, 7)]);
-      // A claim may lock one step more than it takes, to know whether more are due; others skip that one at this moment.
+      // A claim may lock one extra step to see whether more are due; meanwhile other claims skip that step.
       const claims = [...batches.flat(), ...(await claimAll(store, T0))];
       expect(claims).toHaveLength(20);
       expect(new Set(claims.map(({ runId }) => runId)).size).toBe(20);
@@ -176,7 +176,7 @@ export function leases({ test }: StoreUnderTest): void {
       const others = await claimAs('two', 9);
       expect(await store.recover({ owner: 'one', now: T0 + 1 })).toBe(1);
       expect(await claimAs('three', 9, T0 + 1)).toMatchObject([{ stepKey: mine?.stepKey, attempt: 2, loneDeaths: 1 }]);
-      // The steps of the other owner run on as if nothing had happened.
+      // The other owner's steps are not affected.
       for (const claim of others)
         expect(await finish(store, claim, succeeded())).toMatchObject({ runStatus: 'Running' });
       expect(await store.recover({ owner: 'one', now: T0 + 2 })).toBe(0);

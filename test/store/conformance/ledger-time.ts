@@ -33,10 +33,10 @@ export function ledgerTime({ test }: StoreUnderTest): void {
   });
 }
 
-/** The life of a nonce here; it is claimed with the margin that the replay gate adds. */
+/** A nonce's lifetime here; claims add the replay gate's margin to it. */
 const LIFE_MS = 60_000;
 const MARGIN_MS = 6000;
-/** Two beats of a heartbeat are so far apart. */
+/** The time between two beats of a heartbeat. */
 const BEAT_MS = 5000;
 
 type Event =
@@ -61,7 +61,7 @@ const events: fc.Arbitrary<Event> = fc.oneof(
       ms: fc.oneof(fc.integer({ min: 0, max: 20_000 }), fc.constantFrom(LIFE_MS - 1, LIFE_MS + 60_000)),
     }),
   },
-  // 2 is the clock of the database.
+  // 2 is the database's clock.
   {
     weight: 3,
     arbitrary: fc.record({ kind: fc.constant('set' as const), whose: fc.nat({ max: 2 }), ms: jump }),
@@ -73,11 +73,11 @@ const events: fc.Arbitrary<Event> = fc.oneof(
   },
 );
 
-/** Two machines and a database, each with a clock that anyone may set. What has passed is known to nobody in it. */
+/** Two machines and a database, each with a clock that anyone may set. None of them knows the true elapsed time. */
 class World {
   readonly #store: Store;
   readonly #name: number;
-  /** By a clock that stands while the machines sleep. */
+  /** True elapsed time, without the time that machines sleep. */
   #passed = 0;
   readonly #walls = [T0, T0, T0];
   readonly #processes: ServiceClock[] = [];
@@ -101,7 +101,7 @@ class World {
     if (event.kind === 'set') this.#walls[event.whose] = this.#wall(event.whose) + event.ms;
     if (event.kind === 'restart') await this.#start(event.which);
     if (event.kind === 'purge') await this.#store.purgeNonces({ now: this.#process(event.which).ledger(), limit: 100 });
-    // The clocks of all machines go on, and what counts in none of them stands still.
+    // The wall clocks advance on all machines; their monotonic clocks do not.
     if (event.kind === 'sleep') for (const at of this.#walls.keys()) this.#walls[at] = this.#wall(at) + event.ms;
   }
 
@@ -122,7 +122,7 @@ class World {
     await this.#keep(index);
   }
 
-  /** As a beat does; the database has the clock that this story gives it. */
+  /** As a beat does; the database has this story's clock. */
   async #keep(index: number, ledgerAt?: number): Promise<void> {
     const clock = this.#process(index);
     const kept = await this.#store.keepTime({ now: clock.now(), ledgerAt });
@@ -138,7 +138,7 @@ class World {
 
   async #deliver(to: number, nonce: number): Promise<void> {
     const clock = this.#process(to);
-    // 503.
+    // The service answers 503.
     if (!clock.isFit()) return;
     this.#deliveries += 1;
     const arrivedAt = clock.ledger();
@@ -151,7 +151,7 @@ class World {
     const { kind } = await this.#store.accept(acceptance);
     const livedMs = this.#passed - (this.#acceptedAt.get(nonce) ?? Number.NEGATIVE_INFINITY);
     if (kind === 'accepted') expect(livedMs).toBeGreaterThanOrEqual(LIFE_MS);
-    // It ends at some time: by no more than the margin and what a process that starts does not know of.
+    // It does expire: late by at most the margin and the time that a starting process does not know of.
     else expect(livedMs).toBeLessThan(LIFE_MS + MARGIN_MS + 2 * BEAT_MS);
     if (kind === 'accepted') this.#acceptedAt.set(nonce, this.#passed);
   }

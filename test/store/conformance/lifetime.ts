@@ -28,7 +28,7 @@ export function lifetime({ test }: StoreUnderTest): void {
       await store.accept(acceptanceOf(1));
       await store.close();
       for (const changes of [...(await Promise.all(readers)), await readAll()]) {
-        // A backend may tell a process of what it changed itself.
+        // A backend may also report a process's own changes.
         expect(changes.filter((change) => change.kind !== 'runs')).toEqual([]);
       }
     });

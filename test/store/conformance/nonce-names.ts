@@ -116,14 +116,14 @@ interface Deploy {
   }[];
 }
 
-/** By the rule itself: while the same header is named its value tells deliveries apart, otherwise the bytes do. */
+/** The rule itself: as long as the same header is named, its value identifies a delivery; otherwise the bytes do. */
 function isKnown(claim: NonceClaim, first: NonceClaim): boolean {
   if (!first.isTrusted && claim.isTrusted) return false;
   if (claim.header === first.header && claim.header !== '') return claim.value === first.value;
   return claim.digest === first.digest;
 }
 
-/** A replay that is not enforced is kept as well, unless the row of its own name is there. */
+/** An unenforced replay is stored too, unless the row of its own name exists. */
 function isSameName(claim: NonceClaim, first: NonceClaim): boolean {
   const isSame = claim.value === first.value && claim.isTrusted === first.isTrusted;
   return isSame && claim.header === first.header;

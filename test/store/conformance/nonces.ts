@@ -136,7 +136,7 @@ export function nonces({ test }: StoreUnderTest): void {
       expect(await store.purgeNonces({ now, limit: 2 })).toBe(2);
       expect(await store.purgeNonces({ now, limit: 2 })).toBe(1);
       expect(await store.purgeNonces({ now, limit: 2 })).toBe(0);
-      // As of T0 none has expired, so only what was deleted is new.
+      // At T0 none has expired, so only deleted ones are new.
       const kinds = await Promise.all(
         claims.map(async (nonce, n) => (await store.accept(acceptanceOf(n + 10, { nonce }))).kind),
       );
@@ -172,7 +172,7 @@ interface Play {
   readonly fails: boolean;
 }
 
-/** Makes the calls of each turn at once, and checks what all of them came to. A flow of its own keeps groups apart. */
+/** Makes the calls of each turn at once, and checks all results. Each group has its own flow. */
 async function playTurns(store: Store, group: number, turns: readonly (readonly Play[])[]): Promise<void> {
   const flow = `flow ${group}`;
   const acceptedBy = new Map<number, string>();
@@ -191,7 +191,7 @@ async function playTurns(store: Store, group: number, turns: readonly (readonly 
       ...(turn[at] as Play),
       result: settled.status === 'fulfilled' ? settled.value : undefined,
     }));
-    // Of the calls of one turn any may be the first.
+    // Within a turn, any call may be the first.
     for (const { nonce, body, result } of played) {
       if (result === undefined || result.kind === 'replayed') continue;
       expect(firstOf.has(nonce)).toBe(false);

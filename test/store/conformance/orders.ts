@@ -47,7 +47,7 @@ async function startAll(store: Store, ...keys: (string | null)[]): Promise<void>
 
 const dueRuns = (claims: readonly Claim[]) => claims.map(({ runId }) => runId).sort();
 
-/** Ends the only step that is due. */
+/** Ends the only due step. */
 async function endOne(store: Store, result = succeeded(), at = T0) {
   const [claim, ...others] = await claimAll(store, at);
   if (claim === undefined || others.length > 0) throw new Error(`${others.length + 1} steps were due`);
@@ -125,7 +125,7 @@ export function orders({ test }: StoreUnderTest): void {
       expect(dueRuns(claims)).toEqual([id(1), id(3)]);
       const strangers = claims.find(({ runId }) => runId === id(1));
       if (strangers === undefined) throw new Error('it was not due');
-      // Not even its own kind: a stranger could stop those of a publisher that is being set up.
+      // Not even other unverified runs: otherwise a stranger could stop those of a publisher that is being set up.
       expect((await finish(store, strangers, failed()))?.next).toMatchObject({ runId: id(2) });
       expect((await store.of(orderStore).reportOrders({ since: 0 })).stopped).toEqual([]);
     });
@@ -328,7 +328,7 @@ export function orders({ test }: StoreUnderTest): void {
     });
 
     test('a run that would wait for one that waits for it is not started', async (store) => {
-      // Flows that run each other are refused by a plan; a revision of an earlier release may do so.
+      // A plan refuses flows that run each other; a revision of an earlier release may contain them.
       const circle = await openCircle(store, 1);
       const refused = await circle.ask(id(1), 0, 1);
       expect(refused?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
@@ -345,7 +345,7 @@ export function orders({ test }: StoreUnderTest): void {
         }
         const refused = await circle.ask(heads.at(-1) ?? '', 0, 1);
         expect(refused?.subRun).toMatchObject({ run: null, result: { error: { code: 'order_deadlock' } } });
-        // The one before the last may run now, and so may all the others.
+        // The run before the last can run now, and so can all others.
         for (let left = 2 * size - 2; left > 0; left -= 1) {
           const due = await claimAll(store);
           for (const claim of due) await finish(store, claim, succeeded());
@@ -357,7 +357,7 @@ export function orders({ test }: StoreUnderTest): void {
     test('nor one whose turn comes after a run that a run that runs waits for', async (store) => {
       const circle = await openCircle(store, 2, 1);
       const [first = '', second = ''] = circle.heads;
-      // The second waits for a run that does not wait, and that one for the first.
+      // The second waits for a run that does not wait, and that run for the first.
       const between = (await circle.ask(second, 1, 9))?.subRun?.run?.id ?? '';
       expect((await circle.ask(between, 0, 1))?.subRun).toHaveProperty('result.kind', 'waiting');
       expect((await circle.ask(first, 1, 2))?.subRun).toMatchObject({ result: { error: { code: 'order_deadlock' } } });
@@ -368,7 +368,7 @@ export function orders({ test }: StoreUnderTest): void {
       const [first = '', second = '', third = ''] = circle.heads;
       expect((await circle.ask(first, 1, 2))?.subRun).toHaveProperty('result.kind', 'waiting');
       expect((await circle.ask(second, 2, 3))?.subRun).toHaveProperty('result.kind', 'waiting');
-      // Nobody waits for it.
+      // No run waits for it.
       const unawaited = await circle.ask(third, 0, 1, { isAwaited: false });
       expect(unawaited?.subRun).toMatchObject({ result: { kind: 'succeeded' } });
     });
@@ -379,13 +379,13 @@ export function orders({ test }: StoreUnderTest): void {
       const child = (await circle.ask(second, 0, 9))?.subRun?.run?.id ?? '';
       const own = await circle.claimOf(child);
       await finish(store, own, failed());
-      // The next of the child's key runs, and waits for the second; whose step has not looked at the child's end yet.
+      // The next run of the child's key runs, and waits for the second, whose step has not seen the child's end yet.
       const next = (await circle.ask(first, 0, 9))?.subRun?.run?.id ?? '';
       expect((await circle.ask(next, 1, 2))?.subRun).toHaveProperty('result.kind', 'waiting');
       const retry = { runId: child, stepKey: 'go', at: T0 };
       expect(await store.retryStep(retry)).toEqual({ kind: 'orderDeadlock', runId: second });
       expect(await statusOf(store, child)).toBe('Failed');
-      // Once that step has gone on, nothing waits for the child any more.
+      // Once that step has continued, nothing waits for the child any more.
       await finish(store, await circle.claimOf(second), failed());
       expect(await store.retryStep(retry)).toMatchObject({ kind: 'accepted' });
     });

@@ -10,7 +10,7 @@ const looping: Graph = {
   ...graphOf({ end: ['each'] }),
 };
 
-/** Three of four iterations begun: the first has ended, the second has failed in `a`, the third runs. */
+/** Three of four iterations begun: the first has ended, the second has failed in `a`, the third is running. */
 async function begunLoop(store: Store): Promise<string> {
   const runId = await startRun(store, looping);
   const claimed = async (stepKey: string, at: number) => {

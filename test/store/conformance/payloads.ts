@@ -13,7 +13,7 @@ interface Given extends Partial<NewRun> {
   readonly delivery?: Partial<DeliveryRecord>;
 }
 
-/** The n-th delivery, with a body and what else its run has. */
+/** The n-th delivery, with a body and other fields of its run. */
 function delivered(n: number, body = `{"n":${n}}`, { delivery = {}, ...run }: Given = {}) {
   const given = acceptanceOf(n, { at: T0 + n });
   const bytes = new TextEncoder().encode(body);

@@ -160,7 +160,7 @@ export function progress({ test }: StoreUnderTest): void {
   });
 }
 
-/** Acyclic graphs: a step runs after steps before it. The hash differs from graph to graph by a step of its own. */
+/** Acyclic graphs: steps run after earlier ones. A step of its own gives each graph a different hash. */
 const graphs: fc.Arbitrary<Graph> = fc
   .tuple(
     fc.uuid(),
@@ -187,7 +187,7 @@ async function runToEnd(store: Store, succeeds: () => boolean): Promise<void> {
   }
 }
 
-/** Claims what is due and ends the named steps as `Succeeded` or `Failed`, all in one turn. */
+/** Claims all due steps, and ends the named ones as `Succeeded` or `Failed`, all in one turn. */
 async function finishDue(
   store: Store,
   outcomes: Readonly<Record<string, unknown>>,

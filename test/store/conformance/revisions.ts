@@ -28,7 +28,7 @@ async function deployUpTo(store: Store, last: number, change: { id?: string } = 
   for (let n = 1; n <= last; n += 1) await store.deployFlow(deployOf(graph(n), { version: `${n}`, ...change }));
 }
 
-/** Removes all that may be removed, chunk by chunk; yields how many. */
+/** Removes all that may be removed, in chunks; returns the number. */
 async function purge(store: Store, { kept = 2, limit = 100 } = {}): Promise<number> {
   let removed = 0;
   for (let after: { flowId: string; revision: number } | null = { flowId: '', revision: 0 }; after !== null; ) {

@@ -7,10 +7,10 @@ import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../s
 const own = { flowId, triggerKey: 'github' };
 const all = { ...own, after: FIRST_ID, upTo: LAST_ID, byEvent: true };
 const HOUR = 3_600_000;
-/** The beginning of an hour. */
+/** The start of an hour. */
 const H0 = Math.ceil(T0 / HOUR) * HOUR;
 
-/** The n-th delivery, so many milliseconds after the beginning of an hour. */
+/** The n-th delivery, this many milliseconds after the start of an hour. */
 function delivered(
   n: number,
   afterMs: number,

@@ -7,7 +7,7 @@ import { aNonce, aRun, deployOf, graphOf, id, PLAN, T0 } from '../samples.ts';
 /** Flows that are deployed together: the slug of each of their triggers, '' for none. */
 type Deploy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** Deploys flows and delivers to slugs, as a service does that has one store. */
+/** Deploys flows and delivers to slugs, as a service with one store does. */
 export class Deliveries {
   #store: Store;
   readonly #prefix: string;
@@ -51,7 +51,7 @@ export class Deliveries {
     }
   }
 
-  /** Goes on with the same database. */
+  /** Continues with the same database. */
   restarted(store: Store): void {
     this.#store = store;
   }

@@ -251,7 +251,7 @@ export function runs({ test }: StoreUnderTest): void {
   });
 }
 
-/** Starts runs numbered from 1, one a millisecond. */
+/** Starts runs numbered from 1, one per millisecond. */
 async function startAll(store: Store, changes: readonly Partial<NewRun>[]): Promise<void> {
   for (const [at, change] of changes.entries()) {
     await store.accept({ run: aRun({ id: id(at + 1), startedAt: T0 + at, ...change }) });

@@ -220,7 +220,7 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
       expect((await store.findDelivery(id(1)))?.searchKeys).toEqual(keys);
       expect(await found(store, { search: 'SO-10' })).toEqual({ deliveries: [id(1)], runs: [] });
       expect(await store.purgeDeliveries({ before: T0 + 1, limit: 9 })).toBe(1);
-      // The same ids again, as no service makes them, would show what was left.
+      // Reusing the ids, as no service does, would show leftovers.
       await store.accept(acceptanceOf(1));
       expect((await store.findDelivery(id(1)))?.searchKeys).toBeUndefined();
       expect((await store.findRun(id(1001)))?.searchKeys).toBeUndefined();

@@ -26,7 +26,7 @@ const triggerKey = 'hook';
 
 type Change = Omit<Partial<Acceptance>, 'run'> & { readonly start?: SharedAcceptance['start'] };
 
-/** The n-th delivery to the flows that are named, each with what is said of it alone. */
+/** The n-th delivery to the named flows, with each flow's own changes. */
 function sent(n: number, flows: Partial<Record<Flow, Change>>, all: Change = {}): SharedAcceptance[] {
   return FLOWS.flatMap((flowId, at): SharedAcceptance[] => {
     const own = flows[flowId];
@@ -51,7 +51,7 @@ const discardOf = (store: Store, flowId: Flow) =>
 const idsOf = async (store: Store, flowId: string) =>
   (await store.listDeliveries({ flowId, skip: 0, take: 9 })).items.map((each) => each.id);
 
-/** One delivery of a model: what is said of it at each flow, and the names that it has. */
+/** One delivery of the model: its fate at each flow, and its names. */
 const aSent = fc.record({
   flows: fc.tuple(
     ...FLOWS.map(() => fc.constantFrom<'none' | 'now' | 'filtered' | 'never'>('none', 'now', 'filtered', 'never')),
@@ -61,7 +61,7 @@ const aSent = fc.record({
   key: fc.option(fc.nat(2)),
 });
 
-/** What each flow should make of deliveries in their order, as the order of decisions says. */
+/** The expected result of each flow for deliveries in order, by the order of decisions. */
 function model() {
   const [nonces, events, keys] = [new Set<string>(), new Map<string, string>(), new Map<string, string>()];
   return (n: number, { flows, nonce, event, key }: typeof aSent extends fc.Arbitrary<infer Sent> ? Sent : never) => {
@@ -360,7 +360,7 @@ export function shared({ test }: StoreUnderTest): void {
       expect(await totalOf({ search: 'SO-2020', flowIds: ['flow a'] })).toBe(0);
       expect(await totalOf({ flowIds: ['flow b'] })).toBe(1);
       expect(await totalOf({ searchKeys: { order: 'SO-2020' } })).toBe(1);
-      // Keys that the record takes over are those of the run that it names.
+      // The record takes over keys from the run that it names.
       for (const [flow] of flows) {
         await store.cancelRun({ runId: runOf(1, flow), reason: null, at: T0 + minute });
       }
@@ -447,7 +447,7 @@ async function deployBoth(store: Store): Promise<void> {
   for (const flowId of ['flow a', 'flow b']) await store.deployFlow(deployOf(graphOf({ first: [] }), { id: flowId }));
 }
 
-/** Deploys flows together: whether each shares the slug, or has none. */
+/** Deploys flows together; each either shares the slug or has none. */
 async function apply(store: Store, flows: Partial<Record<Flow, boolean>>): Promise<void> {
   const planned = [];
   for (const [flowId, isSharing] of Object.entries(flows)) {

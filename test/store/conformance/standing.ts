@@ -40,7 +40,7 @@ const WAITS: Readonly<Record<string, StepResult>> = {
   }),
 };
 
-/** A run in which each step waits for something else, and a later one whose only step has no slot. */
+/** A run in which each step waits for something else, and a later run whose only step has no slot. */
 async function waiting(store: Store): Promise<void> {
   await startRun(store, graphOf(Object.fromEntries(Object.keys(WAITS).map((key) => [key, []]))), { id: id(1) });
   for (const claim of await claimAll(store)) await finish(store, claim, WAITS[claim.stepKey] ?? succeeded());

@@ -278,7 +278,7 @@ export function subRuns({ test }: StoreUnderTest): void {
         results.set(claim.runId, await finish(store, claim, asking(), T0 + 3));
       expect(results.get(parent)?.subRun?.run).toMatchObject({ flowId: CHILD, revision: 1 });
       expect(results.get(id(101))?.subRun).toMatchObject({ run: null, result: { error: { code: 'flow_closed' } } });
-      // What it started in turn counts as in flight since its own start.
+      // The run that it started counts as in flight since its own start.
       expect((await store.readLiveFlow(CHILD)).runsInFlight).toBe(1);
       await end(store, succeeded(), T0 + 4);
       await end(store, succeeded(), T0 + 4);
@@ -294,7 +294,7 @@ export function subRuns({ test }: StoreUnderTest): void {
       await drain(true);
       await start(store, flow, { startedAt: T0 + 2 });
       await end(store, asking(CHILD, { retryAt: T0 + 9 }), T0 + 3);
-      // Nothing was in flight that could start it, so that it was changed.
+      // No run in flight could start it, so the change was allowed.
       expect((await store.readLiveFlow(CHILD)).callers).toBeUndefined();
       await deploy(store, CHILD, { version: '2', steps: running(GRANDCHILD) });
       await drain(false);
@@ -333,7 +333,7 @@ export function subRuns({ test }: StoreUnderTest): void {
       expect(await end(store, failed())).toMatchObject({ failure: { kind: 'started', run: { flowId: PARENT } } });
       await end(store, asking());
       expect(await end(store, failed())).not.toHaveProperty('failure');
-      // On its own it does.
+      // Started by itself, it does.
       await start(store, await deploy(store, PARENT, { steps: running(CHILD) }), { id: id(101) });
       const go = (await claimAll(store)).find(({ runId }) => runId === id(101));
       if (go !== undefined) await finish(store, go, asking());

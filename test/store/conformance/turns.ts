@@ -217,7 +217,7 @@ async function due(store: Store, { n, flowId, dueAt }: { n: number; flowId: stri
   await store.accept({ run: aRun({ id: id(3000 + n), flowId, steps }) });
 }
 
-/** Of the busy flow, accepted in one turn. */
+/** Steps of the busy flow, accepted in one turn. */
 async function manyDue(store: Store, count: number): Promise<void> {
   await due(store, { n: 0, flowId: busy, dueAt: T0 });
   await Promise.all(Array.from({ length: count - 1 }, (_, at) => due(store, { n: at + 1, flowId: busy, dueAt: T0 })));

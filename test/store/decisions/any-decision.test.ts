@@ -16,7 +16,7 @@ import { aMemoryRun, type MemoryRun, memoryReads, memoryWrites } from './memory-
 const runId = 'run';
 const error = { code: 'network_error', message: 'no answer', retryable: true };
 
-/** A fork, a handled failure, and a loop of a loop. */
+/** A fork, a handled failure, and a loop in a loop. */
 const inner = graphOf({ c: [], d: ['c'] });
 const outer = graphOf({ a: [], handled: { a: ['Failed'] } });
 const loopOf = (steps: Graph, runAfter: Graph[string]['runAfter']) => ({
@@ -51,7 +51,7 @@ const anyLoop = fc.record({
   concurrency: fc.integer({ min: 1, max: 2 }),
 });
 const pick = fc.nat(100);
-/** What happens to a run next; `at` picks one of the steps that it can happen to. */
+/** The next event of a run; `at` picks one of the steps that it may apply to. */
 const anyEvent = fc.oneof(
   {
     weight: 40,
@@ -82,7 +82,7 @@ function aWorld(perform: World['perform'], delay: (reads: Answers<RunReads>) => 
   return { memory, rows, perform };
 }
 
-/** Answers as a database elsewhere gives them; the graph is known, as it nearly always is. */
+/** Answers asynchronously, as a remote database does; the graph is known, as it nearly always is. */
 function later({ graphOf: known, ...reads }: Answers<RunReads>): Answers<RunReads> {
   const delayed = Object.entries(reads as Record<string, (...given: unknown[]) => unknown>).map(
     ([name, read]) => [name, async (...given: unknown[]) => read(...given)] as const,
@@ -129,7 +129,7 @@ async function happen(world: World, event: AnyEvent, at: number): Promise<unknow
   return perform(advance(rows, { token, runId, stepKey, at, input: {}, result }, born));
 }
 
-/** A run goes on as long as something of it is due, runs, or waits for a signal, and never after its end. */
+/** A run continues while any step of it is due, running or waiting for a signal, and never after its end. */
 function expectSound({ run, steps }: MemoryRun): void {
   const open = [...steps].filter(([, { status }]) => status === 'Pending' || status === 'Running');
   if (run.status !== 'Running') expect(open).toEqual([]);

@@ -34,10 +34,10 @@ interface Signal {
 
 type Mutable<Row> = { -readonly [Name in keyof Row]: Row[Name] };
 
-/** What features ask and write about a run that waits nowhere and has no sub-runs. */
+/** Features' questions and writes about a run that waits for no other and has no sub-runs. */
 const WITHOUT_OTHERS = { own: () => ({ findOrdered: () => known(undefined), orphanSubRuns() {} }) } as unknown as Port;
 
-/** The rows of one run in memory: the plainest backend that decisions can have. */
+/** The rows of one run in memory: the simplest backend for decisions. */
 export interface MemoryRun {
   readonly run: Mutable<FoundRun>;
   readonly steps: Map<string, Step>;

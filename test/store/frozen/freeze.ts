@@ -1,5 +1,5 @@
-// Keeps what this version of package.json leaves in its databases: `npm run freeze`. Run it for each release, once all of its
-// migrations are there; later ones are tested by what is kept.
+// Stores the databases as this version of package.json leaves them: `npm run freeze`. Run it for each release, once it
+// has all its migrations; they are used to test later ones.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -7,17 +7,17 @@ import { migrate } from '../../../src/store/postgres/migrate.ts';
 import { migrations as ofPostgres } from '../../../src/store/postgres/migrations/index.ts';
 import { migrations as ofSqlite } from '../../../src/store/sqlite/migrations/index.ts';
 
-/** What a release left in its databases: one of each kind, full of everything, and what its store answered. */
+/** The databases of a release: one of each kind, with rows in every table, and its store's answers. */
 export interface Frozen {
   /** Bytes of the file. */
   readonly sqlite: Buffer;
   readonly postgres: PostgresRows;
   readonly answers: Record<string, unknown>;
-  /** Of each migration by then, the digest of its SQL. */
+  /** The digest of the SQL of each migration up to then. */
   readonly migrations: Readonly<Record<'sqlite' | 'postgres', Readonly<Record<string, string>>>>;
 }
 
-/** Rows by table, as JSON, and where the sequences are. */
+/** Rows by table, as JSON, and the positions of the sequences. */
 interface PostgresRows {
   readonly tables: Readonly<Record<string, readonly unknown[]>>;
   readonly sequences: Readonly<Record<string, string>>;
@@ -41,7 +41,7 @@ export function writeFrozen(release: string, { sqlite, ...rest }: Frozen): void 
   writeFileSync(join(folderOf(release), 'rest.json.gz'), gzipSync(asJson(rest), { level: 9 }));
 }
 
-/** Bytes of either kind are the same text. */
+/** Bytes of either kind become the same text. */
 export function asJson(value: unknown): string {
   return JSON.stringify(value, function (this: Record<string, unknown>, key, each) {
     const own = this[key];
@@ -80,11 +80,11 @@ export async function dumpPostgres(url: string, schema: string): Promise<Postgre
   });
 }
 
-/** Makes the schema as the release did, by the migrations that it had, and puts its rows in. */
+/** Makes the schema with the release's own migrations, and inserts its rows. */
 export async function restorePostgres(url: string, schema: string, { postgres, migrations }: Frozen): Promise<void> {
   await migrate({ url, schema, migrations: ofPostgres.filter(({ name }) => name in migrations.postgres) });
   await withClient(url, async (client) => {
-    // Rows come in no order that triggers and references would like.
+    // The rows are not in an order that triggers and references allow.
     await client.query('SET session_replication_role = replica');
     for (const [table, rows] of Object.entries(postgres.tables)) {
       const into = quoted(schema, table);
