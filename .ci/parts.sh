@@ -1,8 +1,8 @@
-# What both checks share: `.ci/run`, the gate, and `.ci/all`, the rest. Sourced from the root of the checkout.
+# Shared by both checks: `.ci/run`, the gate, and `.ci/all`, the rest. Source it from the root of the checkout.
 export DEBIAN_FRONTEND=noninteractive
 
-# Installs Debian's packages for the commands that are missing, each given as COMMAND:PACKAGE. Where one cannot be installed,
-# the proofs that need it say so.
+# Installs Debian's packages for missing commands, each given as COMMAND:PACKAGE. If one cannot be installed, the proofs
+# that need it say so.
 need() {
   local packages=() tool package
   for tool in "$@"; do command -v "${tool%:*}" >/dev/null || packages+=("${tool#*:}"); done
@@ -18,7 +18,7 @@ service=
 stop_postgres=:
 trap '[ -z "$service" ] || kill "$service" 2>/dev/null || true; $stop_postgres || true; rm -rf "$work"' EXIT
 
-# Runs one part and says how long it took.
+# Runs one part and prints how long it took.
 part() {
   local name=$1 started=$SECONDS
   shift
@@ -32,14 +32,14 @@ part() {
 # The path of the Node of this version, which npx installs.
 node_of() { npx -y -p "node@$1" -c 'command -v node'; }
 
-# Runs the tests that the arguments choose, and keeps their counts under the name given for `summary`.
+# Runs the tests that the arguments select, and keeps their counts for `summary` under the given name.
 tests() {
   local name=$1
   shift
   npx vitest run --maxWorkers=2 --reporter=default --reporter=json --outputFile.json="$work/$name.json" "$@"
 }
 
-# Prints 'N passed, N failed, N skipped' of all `tests` so far.
+# Prints 'N passed, N failed, N skipped' for all `tests` so far.
 summary() {
   npx node - "$work"/*.json <<'JS'
 const { readFileSync } = require('node:fs');
@@ -49,7 +49,7 @@ console.log(`${sum('numPassedTests')} passed, ${sum('numFailedTests')} failed, $
 JS
 }
 
-# Starts the built service with the Node given, sends it one signed delivery, and stops it.
+# Starts the built service with the given Node, sends it one signed delivery, and stops it.
 deliver_once() {
   local node=$1 folder address
   echo "Node $("$node" --version)"

@@ -1,7 +1,7 @@
-// Builds the service and the page into dist/, unless every source is older than what is there. A build never breaks what
-// runs: it works in a folder of its own and renames file by file, those that a start loads first at the end. `--link`, after
-// an install, also makes `npx sluice` start this checkout's own command line; `--start` comes before a start. Both leave
-// dist/ as it is where the compiler is not installed.
+// Builds the service and the page into dist/, unless dist/ is newer than every source. A build never breaks a running
+// service: it works in a separate folder and renames file by file, and those that a start loads first come last.
+// `--link`, after an install, also makes `npx sluice` start this checkout's command line; `--start` comes before a
+// start. Both leave dist/ unchanged if the compiler is not installed.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -23,13 +23,13 @@ import { dirname, join, relative, resolve, sep } from 'node:path';
 const root = resolve(import.meta.dirname, '..');
 const dist = join(root, 'dist');
 const WORK = '.dist-';
-/** Its time is that at which the last build read its first source. */
+/** Its time is when the last build read its first source. */
 const STAMP = join(dist, '.built');
 
-/** A service that runs may load parts of a bundle that was replaced since; by then it was started anew. */
+/** A running service may load parts of a bundle that was replaced since; after this time it has been restarted. */
 const REPLACED_FOR_MS = 14 * 86_400_000;
 
-/** The paths of what a build needs, or undefined where `npm ci --omit=dev` left them out. */
+/** The paths of the build's tools, or undefined if `npm ci --omit=dev` left them out. */
 function findCompiler() {
   const { resolve: find } = createRequire(import.meta.url);
   try {
@@ -41,14 +41,14 @@ function findCompiler() {
   }
 }
 
-/** A folder changes when a file in it is deleted or renamed, so folders count. */
+/** Deleting or renaming a file changes its folder, so folders count too. */
 function isUpToDate() {
   if (!existsSync(STAMP)) return false;
   const sources = ['src', 'scripts'].flatMap((folder) => [
     folder,
     ...readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)),
   ]);
-  // The packages are part of the bundle; npm writes the last of these when it has installed them.
+  // The packages are part of the bundle; npm writes the last of these files when it has installed them.
   const others = ['tsconfig.json', 'package.json', 'package-lock.json', 'node_modules/.package-lock.json'];
   const builtAt = statSync(STAMP).mtimeMs;
   return [...sources, ...others].every((name) => {
@@ -57,7 +57,7 @@ function isUpToDate() {
   });
 }
 
-/** The modules and their types. The compiler writes what changed, so the work begins with the modules that are there. */
+/** Compiles the modules and their types, starting from a copy of the present ones: the compiler writes only changes. */
 function compileInto(work, tsc) {
   const isBundled = new Set(
     ['bundle', 'page', 'types', 'compile-cache', '.built', 'LICENSES.txt', 'bundled.json'].map((name) =>
@@ -82,7 +82,7 @@ function compileInto(work, tsc) {
   const projects = ['tsconfig.json', 'tsconfig.page.json'].map((name) => join(work, name));
   for (const project of projects) execFileSync(process.execPath, [tsc, '-p', project], { stdio: 'inherit' });
   for (const project of projects) rmSync(project);
-  // The compiler leaves the output of a source that was moved or deleted.
+  // The compiler does not remove the output of moved or deleted sources.
   for (const file of filesIn(work)) {
     const [, module] = /^(.*?)(?:\.d\.ts|\.js|\.js\.map)$/.exec(file) ?? [];
     if (module !== undefined && !existsSync(join(root, 'src', `${module}.ts`))) rmSync(join(work, file));
@@ -95,21 +95,21 @@ function filesIn(folder) {
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
-/** All but those that tell the compiler something. */
+/** All comments except directives for the compiler. */
 const COMMENTS = /^\s*(?:\/\*\*(?:(?!@ts-|\*\/)[\s\S])*\*\/|\/\/(?!\/| *@ts-).*)\n/gm;
 
-/** English alone, as in the bundle, and without comments, which zod has on its site. */
+/** Only English, as in the bundle, and without comments, which zod has on its site. */
 const typesOfZod = (file) =>
   file === 'zod/v4/locales/index.d.ts'
     ? 'export { default as en } from "./en.js";\n'
     : readFileSync(join(root, 'node_modules', file), 'utf8').replace(COMMENTS, '');
 
-/** The types of the package in `types`, in the folder given: those that its entry points lead to. */
+/** Collects the package's types in `types` of the given folder: those reachable from its entry points. */
 function collectTypes(work) {
   const found = new Map();
   const collect = (file) => {
     if (found.has(file)) return;
-    // zod is part of the bundle, so its types come along.
+    // zod is part of the bundle, so its types are included.
     const text = file.startsWith('zod/') ? typesOfZod(file) : readFileSync(join(work, file), 'utf8');
     const pathOf = (entry) =>
       `./${relative(dirname(file), join('zod', entry, 'index.js'))
@@ -118,7 +118,7 @@ function collectTypes(work) {
     found.set(
       file,
       text
-        // Earlier compilers than ours take no other ending in types.
+        // Older compilers accept no other ending in types.
         .replace(/(["']\.{1,2}\/[^"']+)\.ts(["'])/g, '$1.js$2')
         .replace(/(["'])zod(?:\/(v4\/core))?["']/g, (_, quote, entry = '') => `${quote}${pathOf(entry)}${quote}`),
     );
@@ -132,7 +132,7 @@ function collectTypes(work) {
   }
 }
 
-/** Each file replaces its former one at once, and whatever it imports is there before it. */
+/** Replaces each file atomically; a file's imports are in place before it. */
 function publish(work) {
   const isEntry = (file) => /^(?:bundle[\\/](?:service|commands|sqlite-worker|order-keys)|main|cli)\.js$/.test(file);
   const files = filesIn(work).sort((a, b) => Number(isEntry(a)) - Number(isEntry(b)));
@@ -143,7 +143,7 @@ function publish(work) {
   removeReplaced(new Set(files));
 }
 
-/** Removes what this build did not make, but of the bundle only what was replaced long ago. */
+/** Removes files that this build did not make; in the bundle, only those replaced long ago. */
 function removeReplaced(made) {
   const replaced = filesIn(dist).filter(
     (file) => !made.has(file) && file !== '.built' && file !== join('bundle', '.npmignore'),
@@ -156,7 +156,7 @@ function removeReplaced(made) {
       if (folder === 'bundle') kept.push(file.slice(folder.length + 1));
     } else rmSync(join(dist, file));
   }
-  // The package holds no part of an earlier bundle.
+  // The package contains no part of an earlier bundle.
   writeFileSync(join(dist, 'bundle/.npmignore'), kept.map((file) => `/${file}\n`).join(''));
 }
 
@@ -198,7 +198,7 @@ if (tsc !== undefined) {
   try {
     if (!isBuilt || !isUpToDate()) await build(tsc);
   } catch (error) {
-    // The compiler has said what is wrong; a stack of this script would only hide it.
+    // The compiler has printed the error; a stack of this script would only hide it.
     if (error.status === undefined) throw error;
     process.exit(error.status ?? 1);
   }
@@ -206,7 +206,7 @@ if (tsc !== undefined) {
   process.stderr.write(
     'Sluice is not built, and the compiler is not installed. Run `npm ci` here, or copy dist/ from a folder where it ran.\n',
   );
-  // An install may come before the copy, as in an image; a start may not.
+  // An install may come before dist/ is copied in, as in an image; a start may not.
   process.exit(process.argv.includes('--link') ? 0 : 1);
 }
 

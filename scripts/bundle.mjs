@@ -1,5 +1,5 @@
-// Joins what a start loads, with its packages, into a few files: 700 files cost it 0.3 s more, and who installs Sluice would
-// install 270 packages of 260 MB. The page likewise: 55 files cost it a second at a round trip of 100 ms.
+// Joins the modules that a start loads, with their packages, into a few files: 700 files made it 0.3 s slower, and
+// users would install 270 packages of 260 MB. The page too: 55 files cost it a second at a round trip of 100 ms.
 import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,10 +10,10 @@ import { PARTS_OF_PACKAGES } from './package-parts.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
-/** A stack shows them. */
+/** Stack traces show these names. */
 const KEPT = { function: true, class: true };
 
-/** Resolved, as modules are: a worktree may share the folder of another. */
+/** The resolved path, as in module ids: a worktree may share another's folder. */
 const modules = realpathSync(join(root, 'node_modules'));
 const partOf = (name) => join(modules, /\.[cm]js$/.test(name) ? name : `${name}.js`);
 const parts = new Map(Object.entries(PARTS_OF_PACKAGES).map(([name, code]) => [partOf(name), code]));
@@ -26,7 +26,7 @@ const leaveOut = {
     loaded.add(id);
     return parts.get(id);
   },
-  // A later release of a package may have a file under another name, and would be in the bundle with all of it.
+  // If a later release renames such a file, all of the new file would be in the bundle.
   buildEnd(error) {
     const folderIn = (path) => /^(?:@[^/]+\/)?[^/]+\//.exec(relative(modules, path).split(sep).join('/'))?.[0];
     const folders = new Set([...loaded].map(folderIn));
@@ -35,7 +35,7 @@ const leaveOut = {
   },
 };
 
-/** The service in `bundle`, in the folder given. Yields the packages that it holds. */
+/** Bundles the service into `bundle` in the given folder. Returns the packages in it. */
 export async function bundle(work) {
   const folder = join(work, 'bundle');
   const bundled = await rolldown({
@@ -46,12 +46,12 @@ export async function bundle(work) {
       index: join(root, 'src/index.ts'),
       testing: join(root, 'src/testing.ts'),
       'sqlite-worker': join(root, 'src/store/sqlite/worker.ts'),
-      // What the store loads when it first needs an expression.
+      // Loaded by the store when it first needs an expression.
       'order-keys': join(root, 'src/expressions/order-key.ts'),
     },
     platform: 'node',
     plugins: [leaveOut],
-    // Native code, and what loads files of its own.
+    // Native code, and a package that loads its own files.
     external: ['better-sqlite3', 'jiti'],
     // The CommonJS file of jsonc-parser cannot be bundled.
     resolve: { mainFields: ['module', 'main'] },
@@ -60,7 +60,7 @@ export async function bundle(work) {
     dir: folder,
     format: 'esm',
     sourcemap: true,
-    // A service that runs while this is built again loads its own parts: those of another build have other names.
+    // A service that runs during a build loads its own parts, because other builds use other names.
     chunkFileNames: '[name]-[hash].js',
     minifyInternalExports: true,
     minify: { mangle: { toplevel: true, keepNames: KEPT }, compress: { keepNames: KEPT } },
@@ -74,7 +74,7 @@ export async function bundle(work) {
   return packagesOf(output);
 }
 
-/** The page in `page`, in the folder given: its script, those that it loads when they are first needed, one style sheet and its icon, each as browsers take it. Yields the packages that it holds. */
+/** Bundles the page into `page`, as browsers take it: scripts (and later ones), style sheet, icon. Returns packages. */
 export async function bundlePage(work) {
   const source = join(root, 'src/dashboard/web');
   const target = join(work, 'page');
@@ -82,20 +82,20 @@ export async function bundlePage(work) {
     cwd: root,
     input: { main: join(source, 'main.tsx') },
     platform: 'browser',
-    // Features have parts of the page outside of its folder.
+    // Features have parts of the page outside its folder.
     tsconfig: join(source, 'tsconfig.json'),
   });
   const { output } = await bundled.generate({
     dir: target,
     format: 'esm',
     minify: true,
-    // Names without hashes: the address of all files changes with any of them.
+    // Names without hashes: if any file changes, the address of all changes.
     chunkFileNames: '[name].js',
     comments: { legal: true, annotation: false, jsdoc: false },
   });
   await bundled.close();
   const files = new Map(output.map((file) => [file.fileName, file.type === 'chunk' ? file.code : file.source]));
-  // What all screens share comes first, so that the sheet of a feature may change it.
+  // Shared styles come first, so that a feature's sheet can override them.
   const sheets = [
     join(root, 'node_modules/uplot/dist/uPlot.min.css'),
     ...sheetsIn(join(source, 'styles')),
@@ -112,7 +112,7 @@ export async function bundlePage(work) {
   return packagesOf(output);
 }
 
-/** The first script and those that it imports, theirs too, so that a browser is told of all at once. */
+/** The first script and all its direct and indirect imports, so that browsers learn of all at once. */
 function loadedAtOnce(output) {
   const chunks = output.filter(({ type }) => type === 'chunk');
   const found = new Set(chunks.filter(({ isEntry }) => isEntry).map(({ fileName }) => fileName));
@@ -127,9 +127,9 @@ function sheetsIn(folder) {
   return names.sort().map((name) => join(folder, name));
 }
 
-/** Node keeps a source in one byte a character only if all of it is ASCII, else in two. */
+/** Node stores a source with one byte per character only if all of it is ASCII, otherwise with two. */
 function inAscii(code) {
-  // An escape behind a backslash would mean something else.
+  // After a backslash, an escape would mean something else.
   if (/\\[^\0-\x7f]/.test(code)) return code;
   return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,10 +1,10 @@
-// What the bundles hold of other packages: their licences, which the package has to carry, and a list for its SBOM.
+// The packages in the bundles: their licences, which the package must include, and a list for its SBOM.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 
 const MODULES = `${sep}node_modules${sep}`;
 
-/** The packages whose modules are in the output of rolldown, by name. */
+/** The packages whose modules are in rolldown's output, by name. */
 export function packagesOf(output) {
   const ids = output.flatMap((file) => (file.type === 'chunk' ? Object.keys(file.modules) : []));
   const folders = new Set(ids.filter((id) => id.includes(MODULES) && existsSync(id)).map(folderOf));
@@ -15,7 +15,7 @@ export function packagesOf(output) {
   });
 }
 
-/** A package may have a `package.json` in a folder of its own, which says no more than the kind of its modules. */
+/** A subfolder of a package may have a `package.json` that only states the kind of its modules. */
 function folderOf(id) {
   let folder = dirname(id);
   const isRoot = () => {
@@ -26,7 +26,7 @@ function folderOf(id) {
   return folder;
 }
 
-/** Writes both into the folder: `LICENSES.txt`, each text once, and `bundled.json`. */
+/** Writes both into the folder: `LICENSES.txt`, with each text once, and `bundled.json`. */
 export function writePackages(folder, packages) {
   const sorted = [...new Map(packages.map((each) => [`${each.name}@${each.version}`, each])).values()].sort((a, b) =>
     a.name.localeCompare(b.name, 'en'),
@@ -38,7 +38,7 @@ export function writePackages(folder, packages) {
     const text = texts.map((each) => each.replaceAll('\r\n', '\n').trim()).join('\n\n') || `Licence: ${license}`;
     holders.set(text, [...(holders.get(text) ?? []), `${name} ${version}`]);
   }
-  // By length, so that texts which are nearly equal stand together: packed they take a third less.
+  // By length, so that similar texts are adjacent: packed they take a third less.
   const byLength = [...holders].sort(([one], [other]) => one.length - other.length);
   const parts = byLength.map(([text, names]) => `${names.join(', ')}\n\n${text}\n`);
   const line = `\n${'-'.repeat(80)}\n`;

@@ -1,5 +1,5 @@
-// What `action.yml` runs: `sluice check` against a running service, with the result in the job's summary, in a comment on the
-// pull request and in the outputs. It ends with the code of the check. It needs no package of its own.
+// The script of `action.yml`: runs `sluice check` against a running service and writes the result to the job's summary,
+// to a comment on the pull request and to the outputs. It exits with the check's code, and needs no packages.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,17 +14,17 @@ const CLASSES = ['safe', 'caution', 'breaking'];
 const { env } = process;
 const { name, version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'));
 const from = env.INPUT_PACKAGE || `${name}@${version}`;
-// The command runs where nothing is, so that no `.env` and no config module of the pull request is read next to the token.
+// The command runs in an empty folder, so that it reads no `.env` or config module of the pull request with the token.
 const folder = mkdtempSync(join(tmpdir(), 'sluice-check-'));
 const summary = join(folder, 'summary.md');
 
-/** Starts the command; the token stands in no line that is logged. */
+/** Starts the command; no logged line contains the token. */
 function check() {
   const args = ['check', resolve(env.INPUT_MANIFESTS || 'manifests'), '--against', env.INPUT_URL ?? ''];
   if (env.INPUT_ALLOW) args.push('--allow', env.INPUT_ALLOW);
   if (env.INPUT_REHEARSE) args.push('--rehearse', env.INPUT_REHEARSE);
   if (env.INPUT_TOKEN) args.push('--token', env.INPUT_TOKEN);
-  // Neither GitHub's tokens, nor settings of a service that the job's environment has.
+  // Without GitHub's tokens and without settings of a service in the job's environment.
   const passed = Object.entries(env).filter(([key]) => !/^(INPUT|GITHUB|ACTIONS|SLUICE)_/.test(key));
   return spawnSync('npx', ['--yes', '--package', from, '--', 'sluice', ...args, '--json', '--summary', summary], {
     cwd: folder,
@@ -34,7 +34,7 @@ function check() {
   });
 }
 
-/** The gravest of what the outcomes say; empty where nothing was compared. */
+/** The gravest value among the outcomes; empty if nothing was compared. */
 function gravest(outcomes, of, order) {
   if (outcomes.length === 0) return '';
   return order[Math.max(...outcomes.map((outcome) => order.indexOf(of(outcome))))] ?? '';
@@ -68,7 +68,7 @@ if (env.INPUT_COMMENT !== 'false') {
 }
 process.exitCode = code;
 
-/** One for each service and folder, so that a matrix of them leaves as many comments. */
+/** One for each service and folder, so that each job of a matrix leaves its own comment. */
 function nameOfComment() {
   const host = URL.canParse(env.INPUT_URL) ? new URL(env.INPUT_URL).host : 'nowhere';
   return `sluice check ${host} ${env.INPUT_MANIFESTS || 'manifests'}`.replace(/[^\w.:/ -]|--/g, '_');

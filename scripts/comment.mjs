@@ -1,13 +1,13 @@
-// Writes a file as the one comment of its name on the pull request that a workflow of GitHub runs for, in the place of the
-// one before: comment.mjs NAME FILE. It runs on any Node that a runner has, and needs no package.
+// Writes a file as a named comment on the pull request of a GitHub workflow, replacing the previous one of that name:
+// comment.mjs NAME FILE. It runs on any Node that a runner has, and needs no package.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const PER_PAGE = 100;
 
 /**
- * `variables` are those of the workflow. Yields the comment's address, or why there can be none: outside of a pull request,
- * or without the right to write.
+ * `variables` are those of the workflow. Returns the comment's address, or why it was not written: outside a pull
+ * request, or without write access.
  */
 export async function comment(name, text, variables) {
   const { GITHUB_API_URL = 'https://api.github.com', GITHUB_REPOSITORY, GITHUB_EVENT_PATH, GITHUB_TOKEN } = variables;
@@ -37,7 +37,7 @@ export async function comment(name, text, variables) {
   return { missing: `GitHub answered ${status}: ${answer.message}` };
 }
 
-/** The comment that a workflow has left before. People can begin theirs with the same marker. */
+/** The comment that an earlier workflow left. People may start theirs with the same marker. */
 async function former(marker, read) {
   for (let page = 1; ; page += 1) {
     const { status, answer } = await read(page);

@@ -1,11 +1,11 @@
-// Writes what is said about other products, from docs/compared.json: `npm run docs`. A test compares the pages with it.
+// Writes the comparison with other products from docs/compared.json: `npm run docs`. A test compares pages and data.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 
 const ROOT = resolve(import.meta.dirname, '..');
 
-/** What a peer's documentation says of a claim, on which page, and when it was read. */
+/** A peer's documentation on a claim, with its page and the date it was read. */
 const cellSchema = z.strictObject({
   is: z.enum(['yes', 'part', 'no']),
   url: z.url({ protocol: /^https$/, hostname: z.regexes.domain }),
@@ -14,7 +14,7 @@ const cellSchema = z.strictObject({
 });
 
 const rowSchema = z.strictObject({
-  /** What Sluice does. */
+  /** A feature of Sluice. */
   claim: z.string().min(1),
   peers: z.record(z.string(), cellSchema),
 });
@@ -61,7 +61,7 @@ function readOn({ rows }: Comparison): string {
   return `From ${isOneMonth ? Number(first.slice(8)) : dated(first)} to ${dated(last)}`;
 }
 
-/** The peers that have it, then those that have a part of it; "none" only where every cell is `no`. */
+/** The peers that have it, then those that have a part of it; "none" only if every cell is `no`. */
 function others(row: Row, peers: readonly string[]): string {
   if (isOfNone(row)) return 'none of them';
   const having = (wanted: 'yes' | 'part') =>
@@ -77,7 +77,7 @@ function others(row: Row, peers: readonly string[]): string {
   ].join('; ');
 }
 
-/** Text in lines of at most 140 characters, as the pages have them. */
+/** Text in lines of at most 140 characters, as in the pages. */
 function wrapped(text: string): string {
   const lines = [''];
   for (const word of text.split(' ')) {

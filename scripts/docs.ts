@@ -1,4 +1,4 @@
-// Writes the references that are made from schemas, and the comparison: `npm run docs`. A test compares them with what is given.
+// Writes the references from schemas, and the comparison: `npm run docs`. A test checks that the pages are up to date.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -31,7 +31,7 @@ interface Schema {
   readonly $defs?: Readonly<Record<string, Schema>>;
 }
 
-/** The largest integer that JSON Schema names where nothing else limits one. */
+/** The largest integer in a JSON Schema without another limit. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
 function typeOf(schema: Schema): string {
@@ -60,7 +60,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Only a plain value says something to a reader; a description names the others. */
+/** Only plain values help a reader; a description explains the others. */
 function defaultOf(schema: Schema, isRequired: boolean): string {
   if (isRequired) return 'required';
   const value = schema.default;
@@ -79,7 +79,7 @@ function fieldTable(
   return table(['field', 'type', 'default', 'meaning'], rows);
 }
 
-/** The fields that most webhook triggers set, which come first. */
+/** The fields that most webhook triggers set; they come first. */
 const USUAL: readonly (keyof typeof WEBHOOK_ROWS)[] = [
   'webhookSlug',
   'webhookSignatureScheme',
@@ -90,7 +90,7 @@ const USUAL: readonly (keyof typeof WEBHOOK_ROWS)[] = [
   'webhookWhen',
 ];
 
-/** The tables of the other fields of a webhook trigger, in their order. */
+/** The tables of a webhook trigger's other fields, in order. */
 const WEBHOOK_TABLES: Readonly<Record<DocsTable, string>> = {
   endpoint: 'Endpoint and answers',
   runs: 'Events and runs',
@@ -128,7 +128,7 @@ function handlerSection(handler: StepHandler): string {
   return `### ${handler.type}\n\n${about}\n\n${inputs}${secretLine}`;
 }
 
-/** What each built-in step type does and leaves as its output. */
+/** What each built-in step type does, and its output. */
 const STEP_TYPES: Readonly<Record<string, string>> = {
   NoOp: 'Does nothing. The output is `null`.',
   LogMessage: 'Writes one line to the log. The output is the message.',
@@ -535,7 +535,7 @@ ${stepTypes().handlers.map(handlerSection).join('\n\n')}
 `;
 }
 
-/** The settings by what they are about: title, variables. */
+/** The settings by topic: title, variables. */
 const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
   [
     'What most people set',
@@ -584,7 +584,7 @@ ${sections.join('\n\n')}
 `;
 }
 
-/** The page with one line for each feature: what its README says first. */
+/** The page with one line per feature: the first sentence of its README. */
 function withFeatures(page: string): string {
   const folder = resolve(import.meta.dirname, '../src/features');
   const lines = readdirSync(folder, { withFileTypes: true })
@@ -598,7 +598,7 @@ function withFeatures(page: string): string {
   return `${page.slice(0, at)}| feature | |\n|---|---|\n${lines.sort().join('')}`;
 }
 
-/** Text of each page that is made from schemas or data, by its path in the repository. */
+/** Text of each page made from schemas or data, by its path in the repository. */
 export function references(): Readonly<Record<string, string>> {
   return {
     'docs/manifest.md': manifestReference(),

@@ -1,10 +1,10 @@
-// Writes the lists of features, one for each face: `npm run features`. A folder of src/features is in the list of each face
-// that it has a file of. Lists keep their order, because people see it: in the API's document, on the page. New ones are last.
-// Arguments name other checkouts than this folder.
+// Writes the lists of features, one for each face: `npm run features`. A folder of src/features is in the list of each
+// face that it has a file of. Lists keep their order, because people see it in the API's document and on the page; new
+// features are last. Arguments name other checkouts than this folder.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
-/** What the file of a face exports, behind the name of its folder: `rhythm`, `rhythmStore`, `rhythmPage`. */
+/** Suffix of the name that a face's file exports, after the folder's name: `rhythm`, `rhythmStore`, `rhythmPage`. */
 const FACES = {
   service: '',
   attention: 'Attention',

@@ -1,5 +1,5 @@
-// What stands in the bundle for a package, or for a file of one, of which little is used: the rest weighs, and nothing calls
-// it. What is left out has no value, so that code which should need it after all fails at once.
+// Smaller replacements in the bundle for packages and files of which we use little: the rest would only add weight.
+// Omitted parts have no value, so that code which needs one after all fails at once.
 import { createRequire } from 'node:module';
 import { brotliCompressSync } from 'node:zlib';
 
@@ -7,15 +7,15 @@ const nothing = 'export default undefined;';
 const none = 'module.exports = {};';
 const require = createRequire(import.meta.url);
 
-/** The bytes that a module exports, which no archive can pack well as they stand there in base64. */
+/** A module's bytes, compressed: no archive can pack their base64 well. */
 const packed = (name) => `
   const bytes = Buffer.from('${brotliCompressSync(require(name)).toString('base64')}', 'base64');
   module.exports = require('node:zlib').brotliDecompressSync(bytes);
 `;
 
-/** Each for its own reason, given above it: the code that takes the place, by package or by file in it without `.js`. */
+/** Replacements by package, or by file in a package without `.js`; a comment above each says why. */
 export const PARTS_OF_PACKAGES = {
-  // Of the client the agent alone, with its `request`; all of it would be 160 kB more in the package.
+  // Only the client's agent, with its `request`; all of it would add 160 kB to the package.
   undici: `
     import Agent from 'undici/lib/dispatcher/agent.js';
     import Dispatcher from 'undici/lib/dispatcher/dispatcher.js';
@@ -23,23 +23,23 @@ export const PARTS_OF_PACKAGES = {
     Object.assign(Dispatcher.prototype, api);
     export { Agent };
   `,
-  // What parses HTTP.
+  // The HTTP parser.
   'undici/lib/llhttp/llhttp-wasm': packed('undici/lib/llhttp/llhttp-wasm.js'),
-  // undici parses with the other build, which every processor runs, if this one does not compile.
+  // If this build does not compile, undici parses with the other one, which runs on every processor.
   'undici/lib/llhttp/llhttp_simd-wasm': 'module.exports = Buffer.alloc(0);',
-  // HTTP/2, which the agent is not told to speak.
+  // HTTP/2, which our agent does not speak.
   'undici/lib/dispatcher/client-h2': 'module.exports = undefined;',
-  // Makes a body of a form or of an iterable; ours are buffers and streams.
+  // Makes bodies from forms and iterables; ours are buffers and streams.
   'undici/lib/web/fetch/body': none,
 
-  // graphile-worker looks with it for a configuration of its own in the working directory; ours is given in code.
+  // graphile-worker uses it to find a configuration in the working directory; ours is given in code.
   cosmiconfig: 'export const cosmiconfigSync = () => ({ search: () => null });',
-  // Reads a payload in a file of cron jobs; ours are given in code.
+  // Reads payloads in a file of cron jobs; ours are given in code.
   json5: nothing,
-  // The other client of pg, over a library of the system.
+  // pg's other client, over a system library.
   'pg/lib/native/index': none,
 
-  // We send spans alone; the SDK asks for what sends metrics and logs when it is loaded, and for the reader of its own file.
+  // We send only spans; when loaded, the SDK also imports the senders of metrics and logs, and its file reader.
   '@opentelemetry/sdk-node/build/src/start': none,
   '@opentelemetry/sdk-metrics': none,
   '@opentelemetry/exporter-prometheus': none,
@@ -54,13 +54,13 @@ export const PARTS_OF_PACKAGES = {
   '@opentelemetry/otlp-transformer/build/esm/logs/protobuf/index': none,
   '@opentelemetry/otlp-transformer/build/esm/metrics/json/index': none,
   '@opentelemetry/otlp-transformer/build/esm/metrics/protobuf/index': none,
-  // Wraps other packages; the SDK hands it an empty list.
+  // Wraps other packages; the SDK passes it an empty list.
   '@opentelemetry/instrumentation': 'export const registerInstrumentations = () => () => {};',
-  // Of its names the stable attributes are read.
+  // Only its stable attributes are read.
   '@opentelemetry/semantic-conventions/dist/index.cjs': "module.exports = require('./stable_attributes.cjs');",
-  // Read the definition of a diagnostic service that grpc could offer, which nothing here does.
+  // Reads the definition of a grpc diagnostic service, which we do not offer.
   '@grpc/proto-loader': none,
-  // A server of grpc, and ways to choose among several that nobody asks for.
+  // A grpc server, and load balancers that we do not use.
   '@grpc/grpc-js/build/src/admin': 'exports.registerAdminService = () => {};',
   '@grpc/grpc-js/build/src/server': none,
   '@grpc/grpc-js/build/src/server-credentials': none,
@@ -68,9 +68,9 @@ export const PARTS_OF_PACKAGES = {
   '@grpc/grpc-js/build/src/load-balancer-outlier-detection': 'exports.setup = () => {};',
   '@grpc/grpc-js/build/src/load-balancer-weighted-round-robin': 'exports.setup = () => {};',
 
-  // The kind of an attachment by its name; no mail of ours has one.
+  // Finds an attachment's type by its name; our mail has no attachments.
   'nodemailer/dist/esm/mime-funcs/mime-types': 'export const detectMimeType = undefined, detectExtension = undefined;',
-  // Signs, fetches and sends by other ways than SMTP over the connection that it is given.
+  // Signs, fetches, and sends in other ways than SMTP over a given connection.
   'nodemailer/dist/esm/dkim/index': nothing,
   'nodemailer/dist/esm/fetch/index': nothing,
   'nodemailer/dist/esm/json-transport/index': nothing,
@@ -82,37 +82,37 @@ export const PARTS_OF_PACKAGES = {
   'nodemailer/dist/esm/well-known/index': nothing,
   'nodemailer/dist/esm/xoauth2/index': nothing,
 
-  // Its own copy of ajv, which the bundle has.
+  // Its own copy of ajv, which the bundle already has.
   '@modelcontextprotocol/server/dist/shimsNode.mjs': `
     export { default as process } from 'node:process';
     export const DefaultJsonSchemaValidator = undefined;
   `,
 
-  // fastify asks whether it is new enough for its plugins; the lock file says so.
+  // fastify checks its version for plugins; the lock file guarantees it.
   semver: 'module.exports = { gt: () => false, coerce: () => null, satisfies: () => true };',
-  // What fastify checks and writes by a schema where an app brings nothing of its own: ours are of zod.
+  // fastify's default validator and serializer by schema; ours come from zod.
   '@fastify/ajv-compiler': 'module.exports = () => undefined;',
   '@fastify/fast-json-stringify-compiler': 'module.exports = () => undefined;',
-  // Describe an API in a document of its own, and in the format before OpenAPI.
+  // For APIs in their own document, and in the format before OpenAPI.
   '@fastify/swagger/lib/mode/static': none,
   '@fastify/swagger/lib/spec/swagger/index': none,
-  // A log that a thread or a file of its own writes.
+  // Logs that a thread or another file writes.
   'pino/lib/transport': 'module.exports = undefined;',
-  // A metric of quantiles, which we have none of.
+  // A metric of quantiles; we have none.
   'prom-client/lib/summary': none,
-  // Sends what is scraped, and sums it up over processes of one machine.
+  // Pushes metrics, and sums them over the processes of one machine.
   'prom-client/lib/pushgateway': none,
   'prom-client/lib/cluster': none,
-  // The log of a browser.
+  // The browser's log.
   'debug/src/browser': none,
-  // The same release as that of ajv.
+  // The same release as ajv's.
   'json-schema-resolver/node_modules/fast-uri/index':
     "module.exports = require('../../../ajv/node_modules/fast-uri/index.js');",
-  // @fastify/swagger writes YAML with it, where we answer JSON alone.
+  // @fastify/swagger writes YAML with it; we answer only JSON.
   yaml: nothing,
-  // Calls a server of fastify without a socket, which only tests do.
+  // Calls a fastify server without a socket, which only tests do.
   'light-my-request': nothing,
 
-  // The messages of zod in 60 languages, of which the service and its `z` speak one.
+  // zod's messages in 60 languages, of which the service and its `z` use one.
   'zod/v4/locales/index': "export { default as en } from './en.js';",
 };

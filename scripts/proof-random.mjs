@@ -1,4 +1,4 @@
-// Runs all tests that draw, with seeds that the gate does not use: `npm run proof:random -- --help`.
+// Runs all tests with random draws, with seeds that the gate does not use: `npm run proof:random -- --help`.
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -38,7 +38,7 @@ function optionsOf() {
   }
 }
 
-/** A whole number in decimal digits; refuses all else. */
+/** A whole number in decimal digits; refuses anything else. */
 function numberOf(name, text, { min, max }) {
   const number = Number(text);
   if (!/^\d+$/.test(text) || number < min || number > max)
@@ -46,7 +46,7 @@ function numberOf(name, text, { min, max }) {
   return number;
 }
 
-/** Whether a file draws, or a file that it imports does. */
+/** Whether a file, or a file that it imports, makes random draws. */
 function draws(file, seen = new Set()) {
   if (seen.has(file) || !file.endsWith('.ts') || file.includes('/src/')) return false;
   seen.add(file);
@@ -55,7 +55,7 @@ function draws(file, seen = new Set()) {
   return [...text.matchAll(/from '(\.[^']+)'/g)].some(([, path]) => draws(resolve(file, '..', path), seen));
 }
 
-/** The projects of vitest, each with its files that draw. Which of them the last one has, it says itself. */
+/** The files with random draws, by vitest project; `proof-postgres` selects its own from all of them. */
 function filesThatDraw(parts, isBoth) {
   const found = globSync('test/**/*.{test,proof}.ts', { cwd: root })
     .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
@@ -69,7 +69,7 @@ function filesThatDraw(parts, isBoth) {
   return projects;
 }
 
-/** One line for each test that failed: where fast-check found it, and the command that repeats it. */
+/** One line for each failed test: where fast-check found the failure, and the command that repeats it. */
 function failuresOf(report, { project, seed }) {
   const { testResults } = JSON.parse(readFileSync(report, 'utf8'));
   return testResults.flatMap(({ name, status, assertionResults }) => {

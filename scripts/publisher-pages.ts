@@ -1,4 +1,4 @@
-// Makes the pages of publishers from their rows, and the list of all. A page that is written by hand gets what its row says.
+// Makes the publishers' pages from their rows, and the list of all. In hand-written pages, fills in the row's parts.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -25,7 +25,7 @@ const WITH_ROW =
   '<!-- `npm run docs` writes steps, the trigger’s fields and the first lines on retries from the publisher’s row. -->';
 const COLUMNS = 140;
 
-/** Text of each page that is made, by its path in the repository; the list of publishers among them. */
+/** Text of each generated page, by its path in the repository; includes the list of publishers. */
 export function publisherPages(): Readonly<Record<string, string>> {
   const byHand = readWritten();
   const written = new Map(byHand.map((page) => [page.scheme, page]));
@@ -50,10 +50,10 @@ export function publisherPages(): Readonly<Record<string, string>> {
   };
 }
 
-/** What a page says of a scheme, whatever describes it. */
+/** A scheme's data for its page, from any kind of source. */
 interface Subject extends TriggerSubject, Pick<PublisherSpec, 'aliases' | 'eventIdSource' | 'eventId' | 'keyForm'> {
   readonly grade: Grade;
-  /** Whether what the trigger has signs too. */
+  /** Whether the trigger's key also signs. */
   readonly isSignedHere: boolean;
 }
 
@@ -86,7 +86,7 @@ interface WrittenPage {
   readonly text: string;
 }
 
-/** The pages that no row makes. */
+/** The hand-written pages. */
 function readWritten(): WrittenPage[] {
   return readdirSync(FOLDER).flatMap((file) => {
     const text = readFileSync(resolve(FOLDER, file), 'utf8');
@@ -106,7 +106,7 @@ function lineOf({ scheme, file }: { readonly scheme: Subject; readonly file: str
   return { title, cells: [`[${title}](${file})`, `\`${name}\``, grade, greetings, namesOf(scheme)] };
 }
 
-/** Of pages about a standard itself: its scheme has no row. */
+/** Lines of pages about a standard itself, whose scheme has no row. */
 function otherLines(pages: readonly WrittenPage[]): Line[] {
   return pages.flatMap(({ file, scheme, text }) => {
     const [, title = ''] = /^# (.+)$/m.exec(text) ?? [];
@@ -161,7 +161,7 @@ function pageOf(row: PageFacts, scheme: Subject): string {
   return `${sections.filter((section) => section !== '').join('\n\n')}\n`;
 }
 
-/** What only the trigger says: whether a retry that is signed again is told from a new delivery. */
+/** With a warning if the trigger does not recognise a retry that has a new signature. */
 function gradeOfPage(row: PageFacts, { grade, id, eventIdSource }: Subject): string[] {
   const isTold = id !== undefined || eventIdSource !== undefined || retriesOf(row).retries?.newlySigned === false;
   return [`**Grade ${grade}.** ${CAPTURED[grade]}`, ...(grade === 'B' && !isTold ? [NEW_DELIVERY] : [])];
@@ -169,7 +169,7 @@ function gradeOfPage(row: PageFacts, { grade, id, eventIdSource }: Subject): str
 
 const NEW_DELIVERY = 'A retry with a new signature counts as a new delivery, unless `webhookEventId` names the event.';
 
-/** The paragraph of a page that is written by hand, with what it says besides. */
+/** The grade's paragraph in a hand-written page, with the page's further sentences. */
 function gradeInText(text: string, row: PageFacts, scheme: Subject): string {
   const captured = CAPTURED[scheme.grade];
   return text.replace(/^\*\*Grade [A-F]\.\*\*[\s\S]*?(?=\n\n)/m, (found) => {
@@ -195,7 +195,7 @@ function stepsOf({ clickPath }: PageFacts, slug: string): string {
 
 const jsonOf = (manifest: object) => `\`\`\`json\n${JSON.stringify(manifest, null, 2)}\n\`\`\``;
 
-/** A page that is written by hand, with what its row says of it: the steps at the publisher, the manifest and the retries. */
+/** A hand-written page with the parts from its row: the steps at the publisher, the manifest and the retries. */
 function withRow(text: string, row: PageFacts, scheme: Subject): string {
   const slug = slugOf(scheme.title, row);
   const [, id = guidOf(row.name)] = /"id": "([-0-9a-f]{36})"/.exec(text) ?? [];
@@ -214,7 +214,7 @@ function manifestOf(row: PageFacts, scheme: Subject, id: string) {
   return { $schema: './manifest.schema.json', id, ...flow };
 }
 
-/** The same for the same name: a page that is made again has no other id. */
+/** The same id for the same name, so that generating a page again does not change it. */
 function guidOf(name: string): string {
   const hex = createHash('sha256').update(`publisher ${name}`).digest('hex');
   return [hex.slice(0, 8), hex.slice(8, 12), `4${hex.slice(13, 16)}`, `8${hex.slice(17, 20)}`, hex.slice(20, 32)].join(
@@ -247,7 +247,7 @@ function onRetries(row: PageFacts, scheme: Subject): string[] {
   return said;
 }
 
-/** What is known of the retries themselves. */
+/** Facts about the retries themselves. */
 function retryFacts(row: PageFacts, { title, hasTimestamp }: Subject): string[] {
   const { retries, noRetries, where } = retriesOf(row);
   if (retries === null) return [`Retries: ${noRetries} (${where}).`];
@@ -280,7 +280,7 @@ function paragraph(sentences: readonly string[]): string {
   return wrapped(sentences.join(' '), '');
 }
 
-/** At spaces, so that lines have no more than so many columns. */
+/** Breaks lines at spaces to stay within the column limit. */
 function wrapped(text: string, indent: string): string {
   const lines = [''];
   for (const word of text.split(' ')) {

@@ -1,5 +1,5 @@
-// Makes a release: `npm run release -- VERSION`. Checks, tests, packs, and publishes; `--dry-run` does all but change the repository
-// and publish, `--skip-tests` leaves the tests out. Without a version, that of package.json is released.
+// Makes a release: `npm run release -- VERSION`. Checks, tests, packs, and publishes; `--dry-run` neither changes the
+// repository nor publishes, `--skip-tests` skips the tests. Without a version, releases that of package.json.
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,13 +20,13 @@ function refuse(problem) {
 
 const headingOf = (version) => new RegExp(`^## ${version.replaceAll('.', '\\.')}(?: \\(.+\\))?$`, 'm');
 
-/** What the changelog says of a version: its lines up to the next one. */
+/** The changelog's lines of a version, up to the next version. */
 function notesOf(version) {
   const [, notes] = read('CHANGELOG.md').split(headingOf(version));
   return notes?.split('\n## ')[0].trim();
 }
 
-/** A version is named with its day once it is released. */
+/** A released version has its date in the heading. */
 function dateChangelog(version) {
   const today = new Date().toISOString().slice(0, 10);
   writeFileSync(
@@ -56,7 +56,7 @@ if (!isDry) {
 
 say(`Releasing ${present.name} ${version}${isDry ? ', without publishing it' : ''}`);
 run('npm', ['run', 'build', '--silent']);
-// What later releases are tested to upgrade.
+// Later releases are tested to upgrade from it.
 if (!isDry) run('npm', ['run', 'freeze']);
 if (values['skip-tests']) say('Tests are left out');
 else {

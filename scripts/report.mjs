@@ -1,4 +1,4 @@
-// Prints how large the code is, in the numbers that tend to grow unseen, and fails where one exceeds its budget.
+// Prints the size of the code, in numbers that tend to grow unnoticed, and fails if one exceeds its budget.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -7,9 +7,9 @@ import { parseAst } from 'rolldown/parseAst';
 const root = resolve(import.meta.dirname, '..');
 
 /**
- * The most that each figure may be, and where it is meant to end: budgets.json, or the file named as the first argument.
- * A change that exceeds a budget is changed itself: only the project's owner raises one. A change that lowers a figure
- * lowers its budget too.
+ * The maximum of each figure, and its goal: budgets.json, or the file named as the first argument. If a change exceeds
+ * a budget, adapt the change: only the project's owner raises a budget. If a change lowers a figure, lower its budget
+ * too.
  */
 const budgets = JSON.parse(readFileSync(process.argv[2] ?? join(import.meta.dirname, 'budgets.json'), 'utf8'));
 const modules = new Map(
@@ -29,7 +29,7 @@ function readModule(file) {
   };
 }
 
-/** What a module names as its sources: in imports, re-exports, and `import('…')` of a value or a type. */
+/** The sources in a module's imports, re-exports, and `import('…')` of a value or a type. */
 function* sourcesOf(node) {
   if (node === null || typeof node !== 'object') return;
   if (typeof node.source?.value === 'string') yield node.source.value;
@@ -58,7 +58,7 @@ function exportsOf({ program }) {
   }, 0);
 }
 
-/** Members of the store's interface, with those of all that it extends. */
+/** Members of the store's interface, including those of all extended interfaces. */
 function verbs() {
   const interfaces = new Map();
   for (const file of ['src/store/store.ts', ...within('src/store/contract')])
@@ -73,7 +73,7 @@ function verbs() {
   return count('Store');
 }
 
-/** The rows of settings, each of which names its variable, and `SLUICE_CONFIG`, which is read before them. */
+/** The rows of settings, each with its variable, and `SLUICE_CONFIG`, which is read before them. */
 function settings() {
   const files = [...modules.keys()].filter((file) =>
     /^src\/(config\/settings-schema|features\/[\w-]+\/settings)\.ts$/.test(file),
@@ -82,7 +82,7 @@ function settings() {
   return rows.length + 1;
 }
 
-/** What its only reader could hold: the publishers are apart, as a scheme is a file. */
+/** Files that could be part of their only reader. Publishers are not counted, because each scheme has its own file. */
 function smallFiles() {
   const importers = new Map();
   for (const [file, { imports }] of modules)
@@ -94,17 +94,17 @@ function smallFiles() {
   });
 }
 
-/** The files that the recipe for a column names; a proof follows it. */
+/** The files in the recipe for a column; a proof follows the recipe. */
 function columnFiles() {
   const text = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8');
   const recipe = text.slice(text.indexOf('## Recipe: add a column'));
   return new Set([...recipe.matchAll(/`(src\/[^`]+)`/g)].map(([, file]) => file)).size;
 }
 
-/** All that is neither a feature nor the mission itself: schemes, gates and addresses of publishers. */
+/** Neither kernel nor features: schemes, gates and addresses of publishers. */
 const NO_KERNEL = ['src/features', 'src/webhooks/schemes', 'src/webhooks/gates', 'src/webhooks/networks'];
 
-/** Where rooms and features are put together. */
+/** Modules that put rooms and features together. */
 const COMPOSITION = [
   'app',
   'assembly',
@@ -117,7 +117,7 @@ const COMPOSITION = [
   .map((name) => `src/${name}.ts`)
   .concat('src/dashboard/web/main.tsx');
 
-/** What a bench of the built service prints: the modules that take part in something. */
+/** The modules that take part in something, as printed by a bench of the built service. */
 function walked(bench) {
   return JSON.parse(execFileSync(process.execPath, [join(root, 'test/bench', bench)], { encoding: 'utf8' }));
 }
@@ -148,7 +148,7 @@ for (const [name, value] of figures) {
 }
 for (const file of small) process.stdout.write(`  ${file}\n`);
 for (const [name, { most }] of Object.entries(budgets)) {
-  // A budget whose figure has gone or is not a number is not kept either.
+  // A budget without a figure, or whose figure is not a number, also counts as exceeded.
   if (figures.get(name) <= most) continue;
   process.stderr.write(`${name}: ${figures.get(name)} exceeds its budget of ${most}\n`);
   process.exitCode = 1;

@@ -1,6 +1,6 @@
-// Prints every rule that a test names, once and sorted, so that a change of tests can be compared with what was there:
-// the titles of its groups, then its own. It reads the tests and runs none. A title that a table fills keeps its
-// placeholder, and is printed once more for each row that begins with a text.
+// Prints every rule in the tests' names, once and sorted, to compare before and after a change: the titles of its
+// groups, then its own. Reads the tests without running them. A title filled by a table keeps its placeholder, and is
+// also printed for each row that begins with a text.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseAst } from 'rolldown/parseAst';
@@ -26,7 +26,7 @@ function visit(node, groups) {
   for (const argument of node.arguments.slice(1)) visit(argument, paths[0]);
 }
 
-/** What a call of `describe`, `it` or `test` is named; undefined for any other call. */
+/** The title of a call of `describe`, `it` or `test`; undefined for any other call. */
 function titledBy({ callee, arguments: [title] }) {
   const by = rootOf(callee);
   const text = textOf(title);

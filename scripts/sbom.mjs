@@ -1,4 +1,4 @@
-// Writes dist/sbom.cdx.json, which the package carries: what is inside its bundle, and what is installed with it.
+// Writes dist/sbom.cdx.json, which the package includes: the packages inside its bundle, and those installed with it.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -15,7 +15,7 @@ const ask = (args) =>
     }),
   );
 
-/** npm's own list, of all that package.json and the lock file lead to, cut to what is installed or inside the bundle. */
+/** npm's list of everything in package.json and the lock file, reduced to installed and bundled packages. */
 function sbomOf(bundled) {
   const all = ['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--package-lock-only'];
   const sbom = ask(all);
@@ -37,8 +37,8 @@ function sbomOf(bundled) {
 }
 
 /**
- * A component that is part of the bundle. npm says of it what holds where it is installed by itself: that only development needs
- * it, and the hash of an archive of which the bundle holds a part, in other bytes.
+ * A component inside the bundle. Removes what npm says of a separate installation: that only development needs it, and
+ * the hash of an archive, because the bundle has only a part of it, in other bytes.
  */
 function insideOf({ scope: _, hashes: __, properties, ...component }) {
   const others = properties.filter(({ name }) => name !== 'cdx:npm:package:development');

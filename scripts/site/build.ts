@@ -1,4 +1,4 @@
-// Builds the documentation site: `npm run site` writes it into `site/`, or into the folder that is given.
+// Builds the documentation site: `npm run site` writes it into `site/`, or into the given folder.
 import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { addRules, type MarkdownIt } from './markdown.ts';
 import { type Page, ROOT, readPages, sectionsOf } from './pages.ts';
 import { searchData } from './search-data.ts';
 
-/** As much of Eleventy's configuration as is used here. */
+/** The part of Eleventy's configuration that is used here. */
 interface Configuration {
   setQuietMode(isQuiet: boolean): void;
   readonly ignores: Set<string>;
@@ -41,14 +41,14 @@ export async function buildSite(output: string): Promise<void> {
     config(configuration: Configuration) {
       configuration.setQuietMode(true);
       configuration.setTemplateFormats(['md']);
-      // It is added below, with what follows it.
+      // It is added below, with the text that follows it.
       configuration.ignores.add('docs/.site/home.md');
       configuration.amendLibrary('md', (markdown) => addRules(markdown, { links, pageAt }));
       configuration.addTransform('document', function (html) {
         return documentOf(pageAt(this.page.url), html, sections);
       });
       for (const page of pages) {
-        // Placeholders of flows look like those of the template languages that Eleventy would read in Markdown.
+        // Placeholders of flows look like the template languages that Eleventy would process in Markdown.
         const data = { permalink: page.url, templateEngineOverride: 'md' };
         configuration.addTemplate(page.url.replace(/html$/, 'md'), page.text, data);
       }
@@ -69,7 +69,7 @@ export async function buildSite(output: string): Promise<void> {
 
 const addressOf = ({ url }: Page) => `/${url.replace(/(^|\/)index\.html$/, '$1')}`;
 
-/** Removes an earlier site. Throws if the folder holds anything else. */
+/** Removes an earlier site. Throws if the folder contains anything else. */
 function makeRoom(output: string): void {
   const isSite = existsSync(join(output, 'llms.txt'));
   if (existsSync(output) && readdirSync(output).length > 0 && !isSite) {

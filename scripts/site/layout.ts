@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import { escapeHtml } from '../../src/model/text.ts';
 import { isListedIn, type Page, type Section } from './pages.ts';
 
-/** A whole document around the rendered Markdown of a page. */
+/** A complete document around a page's rendered Markdown. */
 export function documentOf(page: Page, content: string, sections: readonly Section[]): string {
   const to = (url: string) => posix.relative(posix.dirname(page.url), url);
   const isHome = page.url === 'index.html';
@@ -63,7 +63,7 @@ function navigation({ title, pages }: Section, current: Page, to: (url: string) 
   return `<h2>${escapeHtml(title)}</h2>\n<ul>\n${items.join('\n')}\n</ul>`;
 }
 
-/** The headings of a page, where there are several. */
+/** The headings of a page, if it has several. */
 function outline(content: string): string {
   const headings = [...content.matchAll(/<h2 id="([^"]+)">([\s\S]*?)<\/h2>/g)];
   if (headings.length < 3) return '<aside></aside>';

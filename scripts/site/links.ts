@@ -4,11 +4,11 @@ import { isInRepository, outsideCode, type Page, ROOT, urlOf } from './pages.ts'
 
 export interface Links {
   /**
-   * What a link of a page means in the site, to pages as HTML or to their twins; undefined if it is not there. Throws if it
-   * leads nowhere.
+   * The target of a page's link in the site, as HTML or as Markdown twin; undefined if it is not in the site. Throws if
+   * it leads nowhere.
    */
   resolve(target: string, from: Page, kind: 'html' | 'md'): string | undefined;
-  /** Files of the repository that pages link to, which the site has to have under `files/`. */
+  /** Files of the repository that pages link to; the site needs them under `files/`. */
   readonly files: ReadonlySet<string>;
 }
 
@@ -36,7 +36,7 @@ export function createLinks(pages: readonly Page[]): Links {
   };
 }
 
-/** The Markdown of a page, with links to other twins. */
+/** A page's Markdown, with links to other twins. */
 export function twinOf(page: Page, links: Links): string {
   return outsideCode(page.text, (part) =>
     part.replace(/(?<!`)\[((?:[^\][]|\[[^\]]*\])+)\]\(([^)\s]+)\)/g, (whole, label: string, target: string) => {

@@ -3,7 +3,7 @@ import { isListedIn, LISTS, type Page, type Section } from './pages.ts';
 const line = ({ url, title, summary }: Page) =>
   `- [${title}](${url.replace(/html$/, 'md')})${summary === '' ? '' : `: ${summary}`}`;
 
-/** `llms.txt` (llmstxt.org): what there is to read, as Markdown that leads to Markdown. */
+/** `llms.txt` (llmstxt.org): the list of pages, as Markdown that links to Markdown. */
 export function llmsText(pages: readonly Page[], sections: readonly Section[]): string {
   const home = pages.find(({ url }) => url === 'index.html');
   const lists = Object.entries(LISTS).map(([title, list]) => ({

@@ -5,7 +5,7 @@ import { renderMermaidSVG } from '../../test/oracles/site.ts';
 import type { Links } from './links.ts';
 import type { Page } from './pages.ts';
 
-/** As much of markdown-it's tokens as is read here. */
+/** The part of markdown-it's tokens that is read here. */
 interface Token {
   readonly type: string;
   tag: string;
@@ -30,11 +30,11 @@ interface State {
 
 interface Rules {
   readonly links: Links;
-  /** The page that is rendered, by its address as Eleventy has it. */
+  /** The page being rendered, by Eleventy's address for it. */
   pageAt(address: string): Page;
 }
 
-/** Gives headings the names that GitHub gives them, links their place in the site, and code its colours. */
+/** Gives headings GitHub's names, resolves links in the site, and colours code. */
 export function addRules(markdown: MarkdownIt, { links, pageAt }: Rules): void {
   const { escapeHtml } = markdown.utils;
   markdown.core.ruler.push('site', ({ tokens, env }) => {
@@ -81,7 +81,7 @@ function nameHeadings(tokens: readonly Token[]): void {
   });
 }
 
-/** Each cell of a wide table has the name of its column: on a phone its rows are shown one below the other. */
+/** Labels each cell of a wide table with its column's name: on phones, rows are shown one below the other. */
 function labelCells(tokens: readonly Token[]): void {
   let columns: string[] = [];
   let column = 0;
@@ -95,7 +95,7 @@ function labelCells(tokens: readonly Token[]): void {
   });
 }
 
-/** A picture in the colours of the page, which asks no other host for a font. */
+/** A picture in the page's colours; it loads no font from other hosts. */
 function picture(text: string): string {
   const colours = { bg: 'var(--page)', fg: 'var(--text)', muted: 'var(--quiet)', transparent: true };
   return renderMermaidSVG(text, colours).replace(/@import url\([^)]*\);/g, '');

@@ -15,7 +15,7 @@ export interface Page {
   readonly text: string;
 }
 
-/** Sources by section, in the order of the navigation; what is in none of them is in the last. */
+/** Sources by section, in the order of the navigation; all other pages go into the last one. */
 const SECTIONS: Readonly<Record<string, readonly string[]>> = {
   Start: [HOME, 'docs/first-flow.md', 'docs/install.md', 'examples/README.md', 'docs/publishers/README.md'],
   'Write flows': [
@@ -41,14 +41,14 @@ const SECTIONS: Readonly<Record<string, readonly string[]>> = {
   'About Sluice': ['docs/compared.md', 'docs/ARCHITECTURE.md', 'docs/adr/README.md'],
 };
 
-/** Pages that list what is in their folder, and what that is: too many for the navigation. */
+/** Pages that list the pages in their folder, which are too many for the navigation. */
 export const LISTS: Readonly<Record<string, string>> = {
   Publishers: 'docs/publishers/README.md',
   Examples: 'examples/README.md',
   Decisions: 'docs/adr/README.md',
 };
 
-/** Whether a page is one of the lists, and has the other. */
+/** Whether a list page lists another page. */
 export const isListedIn = (list: string, { source }: Page): boolean =>
   Object.values(LISTS).includes(list) && source !== list && source.startsWith(`${posix.dirname(list)}/`);
 
@@ -58,7 +58,7 @@ const markdownIn = (folder: string) =>
     .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
     .sort();
 
-/** Every page of the site: the home, the documents, the examples, and those at the top of the repository but the README. */
+/** All pages of the site: the home, the documents, the examples, and the top-level pages except the README. */
 export function readPages(): Page[] {
   const top = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
   return [HOME, ...markdownIn('docs'), ...markdownIn('examples'), ...top].map(readPage);
@@ -72,7 +72,7 @@ function readPage(source: string): Page {
   return { source, url: urlOf(source), title: plain(title), summary: summaryOf(text), text };
 }
 
-/** The home begins with words of its own; what follows is said in the README, with links as from the home. */
+/** The home starts with its own text; the rest comes from the README, with links as seen from the home. */
 function restOfReadme(): string {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
   const from = readme.indexOf('\n## Your own webhook\n');
@@ -88,7 +88,7 @@ export const urlOf = (source: string): string =>
         .replace(/(^|\/)README\.md$/, '$1index.md')
         .replace(/\.md$/, '.html');
 
-/** Replaces in a text of Markdown, but not in its blocks of code. */
+/** Replaces in Markdown, except in code blocks. */
 export const outsideCode = (text: string, replace: (part: string) => string): string =>
   text
     .split(/(^```[\s\S]*?^```)/m)
@@ -97,7 +97,7 @@ export const outsideCode = (text: string, replace: (part: string) => string): st
 
 const withoutComments = (text: string) => outsideCode(text, (part) => part.replace(/^<!--.*?-->\n/gm, ''));
 
-/** The text of Markdown without its marks. */
+/** Markdown as plain text. */
 export const plain = (text: string): string =>
   text
     .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
@@ -122,7 +122,7 @@ export interface Section {
   readonly pages: readonly Page[];
 }
 
-/** The navigation. Throws if it names a page that there is not. */
+/** The navigation. Throws if it names a page that does not exist. */
 export function sectionsOf(pages: readonly Page[]): Section[] {
   const named = Object.entries(SECTIONS).map(([title, sources]) => ({
     title,

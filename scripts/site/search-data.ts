@@ -10,14 +10,14 @@ interface Part {
   readonly text: string;
 }
 
-/** What the page searches in: every part of every page, as a script that also works where the site is opened from a disk. */
+/** The search index: every part of every page, as a script that also works on a site opened from a disk. */
 export function searchData(pages: readonly Page[]): string {
   const parts = pages.flatMap(partsOf).map((part, id): Part => ({ id, ...part }));
   return `window.sluicePages = ${JSON.stringify(parts)};\n`;
 }
 
 function partsOf({ url, title, text }: Page): Omit<Part, 'id'>[] {
-  // Headings in blocks of code are comments of a shell.
+  // In code blocks, lines that look like headings are shell comments.
   const blocks = text.split(/(^```[\s\S]*?^```)/m);
   const marked = blocks.map((block) => (block.startsWith('```') ? block.replace(/^#/gm, '\\#') : block)).join('');
   return marked.split(/^(?=#{1,4} )/m).flatMap((part) => {
@@ -32,7 +32,7 @@ function partsOf({ url, title, text }: Page): Omit<Part, 'id'>[] {
 
 const wordsOf = (text: string) => plain(text.replace(/^```.*$/gm, '').replace(/[|]|-{3,}/g, ' '));
 
-/** Fields, settings, reasons and commands that a table explains, a row each: whoever searches for one wants its row first. */
+/** Fields, settings, reasons and commands with a row in a table: a search for one should find its row first. */
 const namesIn = (part: string) =>
   [...part.matchAll(/^\| `([^`|]+)`.*? \| (.+) \|$/gm)].map(([, heading = '', rest = '']) => ({
     heading,
