@@ -23,7 +23,7 @@ const TOKEN = 'the-token-of-the-service';
 const GITHUB = 'the-token-of-the-job';
 const PULL = 7;
 
-/** The comments of the pull request, as GitHub keeps them. */
+/** The comments of the pull request, as GitHub stores them. */
 interface Comment {
   readonly id: number;
   readonly user: { readonly type: 'Bot' | 'User' };
@@ -34,7 +34,7 @@ let mayWrite: boolean;
 let github: Server;
 let api: string;
 
-/** What the script asks of GitHub, and nothing else. */
+/** Answers only the script's questions to GitHub. */
 async function startGithub(): Promise<void> {
   github = createServer(async (request, response) => {
     const path = `/repos/our/flows/issues/${PULL}/comments`;
@@ -97,7 +97,7 @@ beforeAll(async () => {
     },
     ({ steps }) => steps.length > 0,
   );
-  // In the place of npx, which would install the release: it asks for the same command of the same package.
+  // Replaces npx, which would install the release: checks the package and runs the same command.
   bin = temporaryFolder('bin');
   const { name, version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   await writeFile(
@@ -119,7 +119,7 @@ beforeEach(async () => {
   comments = [];
   mayWrite = true;
   repository = await createWorkspace();
-  // A pull request can bring these, and must not see the token.
+  // A pull request can add these files; they must not see the token.
   await writeFile(join(repository.folder, 'sluice.config.ts'), 'process.exit(99);');
   await writeFile(join(repository.folder, '.env'), 'SLUICE_PORT=nothing');
 });
@@ -158,7 +158,7 @@ async function act(inputs: Record<string, string> = {}, event: object = { pull_r
       GITHUB_EVENT_PATH: files.event,
       GITHUB_STEP_SUMMARY: files.summary,
       GITHUB_OUTPUT: files.output,
-      // Of a service that the job starts for tests, say.
+      // For example of a service that the job starts for tests.
       SLUICE_PORT: 'nothing',
       ...Object.fromEntries(variables),
     },

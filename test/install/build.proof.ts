@@ -21,7 +21,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const TIME_LIMIT_MS = 120_000;
 const HOUR_MS = 3_600_000;
 
-/** What the build joins, at its smallest: a service that loads one module only when it is told to. */
+/** The smallest sources of a build: a service that loads one module only when told to. */
 const SOURCES = {
   'serve.ts': `
     import { word } from './words.ts';
@@ -39,7 +39,7 @@ const SOURCES = {
     export const late = (given: () => string) => (given === word ? word() : 'of two builds');
   `,
   'cli.ts': 'export {};',
-  // Of the first build nothing is there that has the types of the service.
+  // Before the first build, the types of the service do not exist.
   'main.ts': `export const serve: () => unknown = (await import('#service')).serve;`,
   'index.ts': 'export {};',
   'testing.ts': 'export {};',
@@ -85,7 +85,7 @@ function checkout() {
   return { folder, path, write, build };
 }
 
-/** The service of the build that is there now, up; `late` makes it load its module, and tells what that said. */
+/** Starts the service of the current build; `late` makes it load its module and returns that module's output. */
 async function start(entry: string) {
   const child: ChildProcess = spawn(process.execPath, [entry], { stdio: ['pipe', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill());
@@ -94,7 +94,7 @@ async function start(entry: string) {
   return {
     late: async () => {
       child.stdin?.write('\n');
-      // What it printed may be read after it has ended, but not after its pipes are closed.
+      // Its output may arrive after it has ended, but not after its pipes are closed.
       const [line] = await Promise.race([once(lines, 'line'), once(child, 'close')]);
       return line;
     },
@@ -120,7 +120,7 @@ describe('a build', { timeout: TIME_LIMIT_MS }, () => {
     const running = await start(entry());
     made.write(CHANGED);
     expect(made.build()).toEqual({ status: 0, said: '' });
-    // A second one, which takes what the first replaced for old.
+    // A second build, which finds the files that the first one replaced.
     made.write({ 'cli.ts': 'export const again = 1;' });
     expect(made.build()).toEqual({ status: 0, said: '' });
     expect(await running.late()).toBe('first');

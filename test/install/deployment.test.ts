@@ -42,7 +42,7 @@ const sources = ({ volumes = [] }: Service) => volumes.map((volume) => volume.sp
 const namesOf = (given: Service['networks'] = []) => (Array.isArray(given) ? given : Object.keys(given)) as string[];
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
 
-/** Rules of the linter about the order of keys, ports that are public on purpose, and images that we build. */
+/** Linter rules about the order of keys, ports that are public on purpose, and images that we build. */
 const NOT_OURS = [
   'no-build-and-image',
   'no-unbound-port-interfaces',
@@ -52,7 +52,7 @@ const NOT_OURS = [
   'top-level-properties-order',
 ];
 
-/** What a compose file does against the schema of compose files, and against a linter's other rules. */
+/** Errors of a compose file, by the compose schema and a linter's other rules. */
 function mistakesOf(file: string) {
   const rules = Object.fromEntries(NOT_OURS.map((rule) => [rule, 0 as const]));
   const linter = new DCLinter({ rules, quiet: false, debug: false, exclude: [] });
@@ -60,10 +60,10 @@ function mistakesOf(file: string) {
   return results.flatMap(({ messages }) => messages.map(({ message }) => message));
 }
 
-/** An image that its digest names; the tag in front of it is for readers. */
+/** An image named by its digest; the tag before it is for readers. */
 const PINNED = /^[\w./-]+:v?\d+\.\d+(\.\d+)?(-[\w-]+)?@sha256:[0-9a-f]{64}$/;
 
-/** What the operator prepares, by the commands of the page. */
+/** The files that the operator prepares with the page's commands. */
 const PREPARED = ['./manifests', './secrets', './sluice.env', './.env'];
 
 describe.each(COMPOSES)('docker/$file', ({ file, compose }) => {
@@ -218,7 +218,7 @@ describe('docker/Dockerfile', () => {
     const bound = Object.entries<{ cpu?: string[]; dev?: boolean }>(packages).filter(
       ([, { cpu, dev }]) => cpu !== undefined && dev !== true,
     );
-    // The image removes the compiler, which is there as the optional peer of a package.
+    // The image removes the compiler, which is installed as a package's optional peer.
     expect(bound.map(([path]) => path).filter((path) => !path.startsWith('node_modules/@typescript/'))).toEqual([]);
     const built = readdirSync(join(ROOT, 'node_modules/better-sqlite3/prebuilds'));
     expect(built).toEqual(expect.arrayContaining(['linux-x64.node', 'linux-arm64.node']));

@@ -11,7 +11,7 @@ import { createWorkspace, githubManifest } from '../e2e/service.ts';
 const MAIN = resolve(import.meta.dirname, '../../dist/main.js');
 const TOKEN = 'a-token-that-is-long-enough-to-be-one';
 
-/** Processes are started here, on machines that have other things to do. */
+/** The tests start processes, on machines that are busy with other work. */
 const TIME_LIMIT_MS = 60_000;
 
 async function start(
@@ -32,7 +32,7 @@ async function start(
   return { code, stdout, stderr, folder: workspace.folder };
 }
 
-/** A folder that this account cannot write into: even root cannot make a file in the kernel's. */
+/** A folder that this account cannot write to: even root cannot make a file in the kernel's. */
 async function closedFolder(folder: string): Promise<string> {
   if (process.getuid?.() === 0) return '/sys';
   const closed = join(folder, 'closed');

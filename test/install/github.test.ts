@@ -26,9 +26,9 @@ interface Workflow {
 
 const WORKFLOWS = filesIn('.github/workflows').map((file) => ({ file, workflow: parse(textOf(file)) as Workflow }));
 
-/** What GitHub's own language service says of a workflow or an action. */
+/** The errors that GitHub's own language service finds in a workflow or an action. */
 async function mistakesOf(file: string, text: string): Promise<string[]> {
-  // It remembers what it read of an address.
+  // A new URI each time, because the service caches by URI.
   const document = TextDocument.create(`file:///${randomUUID()}/${file}`, 'yaml', 1, text);
   const found = await validate(document);
   return found.map(({ range, message }) => `${file}:${range.start.line + 1} ${message}`);
@@ -49,9 +49,9 @@ it.each([
   expect(await mistakesOf(file, text.replaceAll(right, wrong))).not.toEqual([]);
 });
 
-/** Actions of others that a text uses, each with the comment behind it. */
+/** Other people's actions that a text uses, each with the comment after it. */
 const actionsIn = (text: string) => [...text.matchAll(/uses: (?!\.\/)(.*)$/gm)].map(([, action = '']) => action);
-/** A commit, and the version for readers. */
+/** A commit, with the version for readers. */
 const BY_COMMIT = /^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/;
 
 describe('the workflows and the action', () => {
@@ -138,7 +138,7 @@ describe('.github/dependabot.yml', () => {
     'update-types': z.array(z.enum(['major', 'minor', 'patch'])).optional(),
     patterns: z.array(z.string()).optional(),
   });
-  // docs.github.com/code-security/reference/supply-chain-security/dependabot-options-reference, as far as it is used here.
+  // docs.github.com/code-security/reference/supply-chain-security/dependabot-options-reference, only the used part.
   const schema = z.strictObject({
     version: z.literal(2),
     updates: z.array(

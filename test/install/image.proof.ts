@@ -16,7 +16,7 @@ const USER = '1000';
 const AS_USER = ['setpriv', '--reuid', USER, '--regid', USER, '--clear-groups', '--'];
 const TOKEN = 'a token of the dashboard';
 
-/** Why the image cannot be built and started here; a builder is root, and the container's user may make namespaces. */
+/** Why the image cannot be built and started here: that needs root, and a container user who may make namespaces. */
 function obstacle(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux, as a builder of images';
   const [command = '', ...args] = [...AS_USER, 'bwrap', '--unshare-all', '--ro-bind', '/', '/', 'true'];
@@ -26,7 +26,7 @@ const reason = obstacle();
 
 interface Container {
   readonly child: ChildProcess;
-  /** Of its first process, as this machine counts. */
+  /** Id of its first process on this machine. */
   readonly pid: number;
   readonly output: Promise<string>;
   readonly ended: Promise<[code: number | null]>;
@@ -34,7 +34,7 @@ interface Container {
   exec(...command: string[]): { readonly status: number | null; readonly stdout: string };
 }
 
-/** What bubblewrap tells of it. Its pipe has no end, because what it starts holds it open too; bubblewrap dies if it is closed here. */
+/** Reads bubblewrap's info. The pipe never ends: the child holds it open too. Closing it would end bubblewrap. */
 async function firstProcess(info: Readable): Promise<number> {
   let told = '';
   for await (const part of info.iterator({ destroyOnReturn: false })) {
@@ -55,7 +55,7 @@ describe.skipIf(reason !== undefined)(`the image${reason === undefined ? '' : ` 
     image = images.at(-1) as Image;
     outside = mkdtempSync(join(tmpdir(), 'sluice-volumes-'));
     chmodSync(outside, 0o755);
-    // A new volume has the owner and the mode that the image gives to the folder.
+    // A new volume gets the owner and mode of the image's folder.
     for (const volume of image.volumes) execFileSync('cp', ['-a', join(image.root, volume), join(outside, volume)]);
     cpSync(join(ROOT, 'manifests'), join(outside, 'manifests'), { recursive: true });
   }, 900_000);
@@ -65,7 +65,7 @@ describe.skipIf(reason !== undefined)(`the image${reason === undefined ? '' : ` 
       await rm(folder, { recursive: true, force: true });
   }, 900_000);
 
-  /** Starts the image as `docker run --read-only --tmpfs /tmp --cap-drop ALL` does, with a network that reaches nothing. */
+  /** Starts the image as `docker run --read-only --tmpfs /tmp --cap-drop ALL` does, with an isolated network. */
   async function start(variables: Record<string, string>, command = image.command): Promise<Container> {
     const [setpriv = '', ...user] = AS_USER;
     const volumes = image.volumes.flatMap((volume) => ['--bind', join(outside, volume), volume]);

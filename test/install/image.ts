@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** A stage of a Dockerfile as it was carried out: its file system, and what it says of processes. */
+/** A stage of a Dockerfile after its execution: its file system, and the settings of its processes. */
 export interface Image {
   readonly root: string;
   readonly env: Record<string, string>;
@@ -18,15 +18,15 @@ export interface Image {
   health: string[];
 }
 
-/** Where the Node that runs the test stands in an image; the base image has its own elsewhere in the path. */
+/** The place of the test's Node in an image; the base image has its Node elsewhere in the path. */
 const NODE_FOLDER = '/opt/node/bin';
 const PATH = `${NODE_FOLDER}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
-/** The user of the base image, docker-node's Dockerfile; the others are the machine's. */
+/** The user of the base image, by docker-node's Dockerfile; the other users are the machine's. */
 const NODE_USER = 1000;
 
 /**
- * Bubblewrap's words for a root that is the image's, on the system of this machine in the place of the base image's: both are
- * a glibc with a shell.
+ * Bubblewrap's options for the image as root, with this machine's system in place of the base image's: both have glibc
+ * and a shell.
  */
 export function rootOf(image: Pick<Image, 'root'>, bind: '--bind' | '--ro-bind'): string[] {
   const links = ['bin', 'lib', 'lib64', 'sbin'].filter((name) => existsSync(`/${name}`));
@@ -81,7 +81,7 @@ function instructionsOf(text: string): [name: string, rest: string][] {
   });
 }
 
-/** Runs a command of the build as root, with the network: npm installs packages. */
+/** Runs a command of the build as root, with network access for npm. */
 async function runInBuild(image: Image, command: string): Promise<void> {
   const home = process.env.HOME ?? '/root';
   const npm = Object.entries(process.env).filter(([name]) => /^(npm_config_|NPM_CONFIG_|NODE_EXTRA_|SSL_)/.test(name));
@@ -110,7 +110,7 @@ function copy(image: Image, words: readonly string[], stages: ReadonlyMap<string
   }
 }
 
-/** What each instruction does to the stage that it stands in; an instruction without a line here fails the test. */
+/** How each instruction changes its stage; an instruction without an entry fails the test. */
 const INSTRUCTIONS: Readonly<
   Record<string, (image: Image, rest: string, stages: ReadonlyMap<string, Image>) => void | Promise<void>>
 > = {
@@ -141,7 +141,7 @@ const INSTRUCTIONS: Readonly<
   },
 };
 
-/** Carries out a Dockerfile of this repository as a builder does, all stages in order; yields them, the image as the last. */
+/** Executes a Dockerfile of this repository as a builder does, all stages in order; returns them, the image last. */
 export async function buildImage(dockerfile: string): Promise<Image[]> {
   const stages = new Map<string, Image>();
   const images: Image[] = [];

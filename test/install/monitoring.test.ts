@@ -13,10 +13,10 @@ const textOf = (file: string) => readFileSync(join(DOCKER, file), 'utf8');
 
 type SyntaxNode = ReturnType<typeof parser.parse>['topNode'];
 
-/** What Prometheus adds to every series itself. */
+/** Labels that Prometheus adds to every series. */
 const TARGET_LABELS = ['job', 'instance'];
 
-/** The values that a label can have; a label that is not here may have any. */
+/** The possible values of a label; other labels can have any. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   job: ['sluice'],
   result: ['accepted', 'rejected'],
@@ -25,7 +25,7 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
 };
 
 interface Expression {
-  /** Where it stands. */
+  /** Where it was found. */
   readonly place: string;
   readonly text: string;
   /** Texts that show labels of its result. */
@@ -56,7 +56,7 @@ interface Board {
 const BOARDS = readdirSync(join(DOCKER, 'grafana/dashboards'));
 const boards = BOARDS.map((file) => JSON.parse(textOf(`grafana/dashboards/${file}`)) as Board);
 
-/** Grafana puts its variables in before Prometheus reads the expression. */
+/** Grafana replaces its variables before Prometheus reads the expression. */
 const withoutVariables = (expression: string) => expression.replaceAll('$__rate_interval', '5m');
 
 const expressions: Expression[] = [
@@ -73,7 +73,7 @@ interface Selector {
   readonly matchers: readonly { readonly label: string; readonly value: string }[];
 }
 
-/** The metrics and labels that an expression names; `isWhole` is false where it cannot be parsed. */
+/** The metrics and labels in an expression; `isWhole` is false if it cannot be parsed. */
 function readExpression(text: string): { selectors: Selector[]; grouped: string[]; isWhole: boolean } {
   const selectors: Selector[] = [];
   const grouped: string[] = [];
@@ -97,7 +97,7 @@ function readExpression(text: string): { selectors: Selector[]; grouped: string[
   return { selectors, grouped, isWhole };
 }
 
-/** Every series that a service has, with its labels. */
+/** Every series of a service, with its labels. */
 function seriesOf(exposition: string): Map<string, readonly string[]> {
   const declared = new Map(
     createMetrics()
@@ -114,7 +114,7 @@ function seriesOf(exposition: string): Map<string, readonly string[]> {
   return series;
 }
 
-/** What an expression names that the series do not have. */
+/** Names in an expression that no series has. */
 function unknownIn(
   { text, shown }: Pick<Expression, 'text' | 'shown'>,
   series: Map<string, readonly string[]>,
@@ -137,7 +137,7 @@ function unknownIn(
   const labels = shown.flatMap((line) =>
     [...line.matchAll(/\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}/g)].map(([, label]) => label ?? ''),
   );
-  // An aggregation leaves the labels that it names; without one, all stay.
+  // An aggregation keeps the labels that it names; without one, all are kept.
   const left = /\b(by|without)\b/.test(text) ? new Set(grouped) : known;
   return [...unknown, ...grouped.filter((label) => !known.has(label)), ...labels.filter((label) => !left.has(label))];
 }

@@ -4,7 +4,7 @@ import { npmStart } from './npm-start.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** Processes are started here, on machines that have other things to do. */
+/** The tests start processes, on machines that are busy with other work. */
 const TIME_LIMIT_MS = 60_000;
 
 describe.skipIf(process.platform === 'win32')('npm start', { timeout: TIME_LIMIT_MS }, () => {

@@ -7,7 +7,7 @@ import { createWorkspace, githubManifest } from '../e2e/service.ts';
 interface Npm {
   readonly child: ChildProcess;
   readonly lines: readonly string[];
-  /** Resolves once npm and everything it started have closed the output: nothing is left behind. */
+  /** Resolves once npm and all its processes have closed the output: nothing is left running. */
   readonly hasEnded: Promise<[code: number | null, signal: NodeJS.Signals | null]>;
 }
 
@@ -18,7 +18,7 @@ export async function npmStart(checkout: string, flags: readonly string[] = []):
   const child = spawn('npm', ['start', ...flags], {
     cwd: checkout,
     env: {
-      // The Node that runs the test, where the checkout has none of its own.
+      // The Node that runs the test, if the checkout has no own Node.
       PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
       HOME: workspace.folder,
       SLUICE_PORT: '0',

@@ -15,7 +15,7 @@ it('a built checkout installs without devDependencies, and starts', async () => 
   }
   execFileSync('npm', ['ci', '--omit=dev', '--prefer-offline', '--no-audit', '--no-fund'], {
     cwd: checkout,
-    // npm's scripts use the Node that runs the test, because the one of the devDependencies is not there.
+    // npm's scripts use the Node that runs the test, because the one of the devDependencies is missing.
     env: { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) },
     stdio: 'pipe',
   });

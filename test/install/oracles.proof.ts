@@ -6,7 +6,7 @@ import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** The scripts of test/oracles in a folder of its own, with a lock file of no package. */
+/** The scripts of test/oracles in a new folder, with a lock file without packages. */
 function copyOfOracles() {
   const folder = temporaryFolder('oracles');
   for (const name of ['install.ts', 'installed.ts', 'lock.ts'])
@@ -19,7 +19,7 @@ function copyOfOracles() {
   };
   lock('1.0.0');
   const run = (script: string) => {
-    // npm uses the Node that runs the test, and asks no registry.
+    // npm uses the Node that runs the test, and no registry.
     const env = {
       ...process.env,
       PATH: `${dirname(process.execPath)}:${process.env.PATH}`,

@@ -62,10 +62,10 @@ describe('the package', () => {
         imported.set(name.split('/', name.startsWith('@') ? 2 : 1).join('/'), file);
       }
     }
-    // graphile-config has the last two in what it tells of a mistake.
+    // graphile-config has `my-plugin` and `my-preset` in its error messages.
     const examples = ['my-plugin', 'my-preset'];
     expect([...imported.keys()].filter((name) => !examples.includes(name)).sort()).toEqual(Object.keys(dependencies));
-    // What is installed next to it is not inside of it too.
+    // Packages installed with it are not in the bundle too.
     const bundled: { name: string }[] = JSON.parse(readFileSync(resolve(ROOT, 'dist/bundled.json'), 'utf8'));
     expect(bundled.filter(({ name }) => name in dependencies)).toEqual([]);
   });

@@ -14,7 +14,7 @@ interface Published {
   readonly _attachments: Readonly<Record<string, { readonly data: string }>>;
 }
 
-/** What `npm publish` and an install need of a registry: it keeps what it is given and yields it again, by name and by file. */
+/** As much of a registry as `npm publish` and an install need: keeps packages, returns them by name and by file. */
 export async function startRegistry(): Promise<Registry> {
   const packages = new Map<string, Published>();
   const files = new Map<string, Buffer>();

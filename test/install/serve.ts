@@ -6,11 +6,11 @@ import { onTestFinished } from 'vitest';
 interface Started {
   readonly url: string;
   readonly lines: readonly string[];
-  /** Interrupts it and what it started, as a terminal does; yields how it ended, once all of them have closed the output. */
+  /** Interrupts it and its child processes, as a terminal does; returns its exit once all have closed the output. */
   stop(): Promise<[code: number | null, signal: NodeJS.Signals | null]>;
 }
 
-/** Starts a command that serves; rejects with what it printed where it ends before it listens. */
+/** Starts a command that serves. If the command ends before it listens, rejects with its output. */
 export async function serveWith(
   [command, ...args]: readonly [string, ...string[]],
   { cwd, env }: { cwd: string; env: Record<string, string> },

@@ -14,16 +14,16 @@ import { serveWith } from './serve.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const KEY = 'a key of the test, long enough';
-/** Of it 28 MB are better-sqlite3, with SQLite's source and a binary for each platform; 7 MB are the package. */
+/** 28 MB of it are better-sqlite3, with SQLite's source and a binary for each platform; 7 MB are the package. */
 const INSTALLED_BYTES = 39_000_000;
 const PACKED_BYTES = 1_600_000;
 
-/** What a user has: a home with npm's settings, and folders in which nothing is. */
+/** A user's environment: a home with npm's settings, and empty folders. */
 let home: string;
 let project: string;
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 
-/** Of the process's own what says how the network is reached, and nothing of the npm that runs the test. */
+/** From the process's environment: network settings, but nothing of the npm that runs the test. */
 const given = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|SLUICE_|NODE_ENV)/i.test(name)),
 );
@@ -31,9 +31,9 @@ const given = Object.fromEntries(
 const env = (): Record<string, string> => ({
   ...(given as Record<string, string>),
   HOME: home,
-  // npm and what it starts use the Node that runs the test.
+  // npm and its child processes use the Node that runs the test.
   PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
-  // Of its own: npx keeps what it installed by name, and this is another package at each run.
+  // Not shared: npx caches by name, and each run has a different package.
   npm_config_cache: join(home, 'cache'),
   npm_config_update_notifier: 'false',
   npm_config_yes: 'true',
@@ -84,7 +84,7 @@ describe('the package, published and installed in folders of their own', () => {
     expect((await run(npx, args, { cwd })).stdout).toMatch(/^200 /);
     const runs = () => getJson<{ status: string }[]>(`${url}/flows/api/runs`);
     await eventually(runs, ([first]) => first?.status === 'Succeeded');
-    // npx ends with a code of its own.
+    // npx ends with an exit code of its own.
     await stop();
     expect(lines.at(-1)).toContain('"msg":"stopped"');
   });

@@ -6,7 +6,7 @@ import { temporaryFolder } from '../temporary.ts';
 
 const SCRIPTS = resolve(import.meta.dirname, '../../scripts');
 
-/** A checkout as `npm ci --omit=dev` leaves it: without the compiler. */
+/** A checkout after `npm ci --omit=dev`: without the compiler. */
 async function checkout({ isBuilt }: { isBuilt: boolean }) {
   const folder = temporaryFolder('without-compiler');
   await cp(SCRIPTS, join(folder, 'scripts'), { recursive: true });
