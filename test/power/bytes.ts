@@ -1,4 +1,4 @@
-/** What a file holds: grows with what is written, and with zeros where nothing was. */
+/** The contents of a file. It grows with each write, with zeros in gaps. */
 export class Bytes {
   #buffer: Buffer;
   #size: number;

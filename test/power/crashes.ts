@@ -4,13 +4,13 @@ import type { Entry } from './journal.ts';
 import { LOSSES } from './losses.ts';
 import type { Recording } from './recording.ts';
 
-/** An instant at which the power goes. */
+/** A moment at which the power fails. */
 export interface Crash {
-  /** How long the journal was. */
+  /** The length of the journal. */
   readonly at: number;
-  /** What was going on, to find it again. */
+  /** What was happening, to find it again. */
   readonly about: string;
-  /** Puts what the disk has into a folder. */
+  /** Writes the contents of the disk into a folder. */
   writeTo(folder: string): void;
 }
 
@@ -19,7 +19,7 @@ interface CrashOptions {
   readonly chance: Chance;
 }
 
-/** Power cuts of a recording in the order of time. */
+/** Power cuts of a recording, in order of time. */
 export function* crashesOf(recording: Recording, { count, chance }: CrashOptions): Generator<Crash> {
   const disk = new Disk(recording.before);
   let applied = 0;
@@ -46,7 +46,7 @@ export function* crashesOf(recording: Recording, { count, chance }: CrashOptions
   }
 }
 
-/** Names that were not flushed are all left, all lost, lost from some change on, or lost each by itself. */
+/** Unflushed name changes are all kept, all lost, lost from some change on, or lost individually. */
 function nameLoss(chance: Chance): PowerCut['isNameLeft'] {
   const how = chance.pick(['all', 'none', 'first', 'some'] as const);
   let isLeft = true;
@@ -57,8 +57,8 @@ function nameLoss(chance: Chance): PowerCut['isNameLeft'] {
 }
 
 /**
- * A half at any entry; the others where most is at stake: while the log is copied into the database, where a flush, a name
- * or a size changes, and right after an acknowledgement.
+ * Half of them at any entry; the others where most is at stake: while the log is copied into the database, where a
+ * flush, a name or a size changes, and right after an acknowledgement.
  */
 function choosePoints({ before, entries, deliveries }: Recording, count: number, chance: Chance): readonly number[] {
   const all = [...entries.keys()];
@@ -70,7 +70,7 @@ function choosePoints({ before, entries, deliveries }: Recording, count: number,
   return Array.from({ length: count }, () => chance.pick(chance.pick(kinds))).sort((a, b) => a - b);
 }
 
-/** Entries after which the database file has pages that were not flushed. */
+/** Entries after which the database file has unflushed pages. */
 function copyingOf({ before, entries }: Pick<Recording, 'before' | 'entries'>): readonly number[] {
   const disk = new Disk(before);
   return [...entries.keys()].filter((at) => {

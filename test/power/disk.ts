@@ -10,7 +10,7 @@ interface Ordered<Item> {
   readonly item: Item;
 }
 
-/** A file or folder: what is durable of it, and what is not, the oldest first. */
+/** A file or folder: its durable state, and its unflushed changes, oldest first. */
 abstract class Kept<Item> {
   protected unflushed: Ordered<Item>[] = [];
   readonly #flushes = new Map<number, number>();
@@ -23,7 +23,7 @@ abstract class Kept<Item> {
     this.#flushes.set(flush, order);
   }
 
-  /** What came after the flush began may not be part of it. */
+  /** Changes after the start of the flush may not be part of it. */
   endFlush(flush: number): void {
     const last = this.#flushes.get(flush) ?? -1;
     for (const { item } of this.unflushed.filter(({ order }) => order <= last)) this.settle(item);
@@ -58,7 +58,7 @@ class File extends Kept<Unflushed> {
 
 type Node = File | Folder;
 
-/** Of a folder's names: one comes, goes, or takes the place of another. */
+/** A change of a folder's names: one is added, removed, or replaces another. */
 type Naming =
   | { readonly kind: 'added'; readonly name: string; readonly node: Node }
   | { readonly kind: 'removed'; readonly name: string }
@@ -72,7 +72,7 @@ class Folder extends Kept<Naming> {
     this.#flushed = new Map(names);
   }
 
-  /** A flush of a file says nothing of its name: fsync(2). So a folder loses any of its changes that it was not flushed after. */
+  /** Flushing a file does not flush its name: fsync(2). So a folder can lose any change since its own last flush. */
   after(isLeft: () => boolean): ReadonlyMap<string, Node> {
     const names = new Map(this.#flushed);
     for (const change of this.changes) if (isLeft()) rename(names, change);
@@ -94,11 +94,11 @@ function rename(names: Map<string, Node>, change: Naming): void {
   }
 }
 
-/** A folder with all that is in it, and the numbers of its files. */
+/** A folder with its contents, and the numbers of its files. */
 export interface Snapshot {
   readonly path: string;
   readonly inode: number;
-  /** Of a file. */
+  /** Only of a file. */
   readonly bytes?: Buffer;
   readonly entries: readonly Snapshot[];
 }
@@ -109,16 +109,16 @@ export function takeSnapshot(path: string): Snapshot {
   return { path, inode: found.ino, entries: readdirSync(path).map((name) => takeSnapshot(join(path, name))) };
 }
 
-/** What a power cut does to one disk. */
+/** The effect of a power cut on one disk. */
 export interface PowerCut {
-  /** To the next file that was written since its last flush. */
+  /** For the next file with unflushed writes. */
   readonly lossOf: () => Loss;
-  /** Whether the next change of a name that was not flushed is left. */
+  /** Whether the next unflushed change of a name is kept. */
   readonly isNameLeft: () => boolean;
   readonly chance: Chance;
 }
 
-/** The files of a folder as a disk has them: what is durable, and what a power cut may take. */
+/** The files of a folder on a disk: the durable parts, and those that a power cut may take. */
 export class Disk {
   readonly #root: Node;
   /** By path, as the process sees them. */
@@ -126,7 +126,7 @@ export class Disk {
   readonly #byInode = new Map<number, Node>();
   #order = 0;
 
-  /** Of a folder that is durable as it is. */
+  /** Starts with a folder that is completely durable. */
   constructor(snapshot: Snapshot) {
     this.#root = this.#take(snapshot);
   }
@@ -160,13 +160,13 @@ export class Disk {
     }
   }
 
-  /** Whether a file has contents that no flush has made durable. */
+  /** Whether a file has unflushed contents. */
   isDirty(suffix: string): boolean {
     for (const [path, node] of this.#nodes) if (path.endsWith(suffix) && node.changes.length > 0) return true;
     return false;
   }
 
-  /** Puts into a folder what is left after a power cut. */
+  /** Writes what is left after a power cut into a folder. */
   writeAfter(cut: PowerCut, target: string): void {
     const write = (node: Node, path: string) => {
       if (node instanceof File) return writeFileSync(path, node.after(cut.lossOf, cut.chance).view());
@@ -186,7 +186,7 @@ export class Disk {
     return node;
   }
 
-  /** The number of a removed file may be given to a new one. */
+  /** A new file may get the number of a removed one. */
   #open({ path, inode, isFolder }: Extract<Change, { kind: 'opened' }>): void {
     const node = this.#nodes.get(path) ?? this.#add(path, isFolder ? new Folder() : new File());
     this.#byInode.set(inode, node);

@@ -8,7 +8,7 @@ import { openPort } from '../../src/store/sqlite/port.ts';
 import { storeKeys } from '../../src/store/store-keys.ts';
 import type { Recording } from './recording.ts';
 
-/** Opens a database as the service does, and says what of that which was acknowledged before is not there. */
+/** Opens a database as the service does, and reports acknowledged data that is missing. */
 export async function examine(folder: string, recording: Recording, at: number): Promise<readonly string[]> {
   const path = join(folder, 'data', 'sluice.db');
   try {
@@ -60,7 +60,7 @@ function lostOf(db: Database, { deliveries, deploys }: Recording, at: number): s
   return [...lost, ...undone.map(({ version }) => `the deploy of version ${version} is lost`)];
 }
 
-/** Secrets of revisions that the key next to the database does not open. */
+/** Secrets of revisions that the key next to the database cannot open. */
 function unsealableOf(db: Database, path: string): string[] {
   const needs = db.prepare<[], string>('SELECT needs FROM revisions WHERE needs IS NOT NULL').pluck().all();
   const keys = storeKeys({ kind: 'sqlite', path }, { sealer: undefined });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 const KINDS = ['opened', 'made folder', 'written', 'cut', 'flushing', 'flushed', 'removed', 'renamed'] as const;
 const HEAD_BYTES = 24;
 
-/** One thing that the journaled process did to its files; `inode` is the number of the file or folder. */
+/** One operation of the journaled process on its files; `inode` is the number of the file or folder. */
 export type Change =
   | { readonly kind: 'opened'; readonly inode: number; readonly path: string; readonly isFolder: boolean }
   | { readonly kind: 'made folder' | 'removed'; readonly path: string }
@@ -15,7 +15,7 @@ export type Change =
   | { readonly kind: 'cut'; readonly inode: number; readonly size: number }
   | { readonly kind: 'flushing' | 'flushed'; readonly inode: number; readonly flush: number };
 
-/** A change, and how long the journal was once it was written. */
+/** A change, with the length of the journal after it. */
 export type Entry = Change & { readonly end: number };
 
 /** Reads the journal that layer.c wrote. */
@@ -60,7 +60,7 @@ function changeOf(kind: (typeof KINDS)[number] | undefined, { inode, at, bytes }
   }
 }
 
-/** Compiles layer.c into a folder; yields the environment of a process that it is to journal. */
+/** Compiles layer.c into a folder; returns a function that makes the environment of a journaled process. */
 export function buildLayer(folder: string): (recording: {
   readonly journal: string;
   readonly of: string;

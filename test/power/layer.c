@@ -1,9 +1,9 @@
 /*
- * Preloaded into a process, it journals what the process does to the files below JOURNALED_FOLDER: one record for each change and two
- * for each flush, in the order in which they happened. `journal.ts` reads it. What it does not know of, such as mapped files, the
- * journal lacks; the proof compares the journal with the files that were left.
+ * Preloaded into a process, it journals the process's changes to the files below JOURNALED_FOLDER: one record for each change and two
+ * for each flush, in order. `journal.ts` reads the journal. Changes by other means, such as mapped files, are missing from it, so the
+ * proof compares the journal with the files that were left.
  *
- * With JOURNAL_SWALLOWS_FLUSHES a flush does nothing and says that it did.
+ * With JOURNAL_SWALLOWS_FLUSHES a flush does nothing and reports success.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ enum kind { OPENED = 1, MADE_FOLDER, WRITTEN, CUT, FLUSHING, FLUSHED, REMOVED, R
 
 struct record {
   uint32_t kind;
-  /* Of the bytes that follow. */
+  /* Length of the bytes that follow. */
   uint32_t length;
   uint64_t inode;
   /* WRITTEN: the place; CUT: the size; FLUSHING and FLUSHED: the number of the flush; RENAMED: the length of the former path. */
@@ -70,7 +70,7 @@ static int is_inside(const char *path) {
 
 static uint64_t inode(int file) { return journal < 0 || file < 0 || file >= MOST_FILES ? 0 : inode_of[file]; }
 
-/* A change and its record, with no other in between. An inline function cannot take statements, so this is a macro. */
+/* Makes a change and records it, with no other change in between. A macro, because a function cannot take statements. */
 #define changed(result, did, ...)                      \
   do {                                                 \
     pthread_mutex_lock(&one_at_a_time);                \
@@ -151,7 +151,7 @@ int ftruncate64(int file, off64_t size) {
 }
 int ftruncate(int file, off_t size) { return ftruncate64(file, size); }
 
-/* What is written before a flush begins is on the disk once it has ended. */
+/* Bytes written before a flush begins are on the disk once it has ended. */
 static int flush(int file, int (*flush_file)(int)) {
   if (!inode(file)) return flush_file(file);
   if (swallows) return 0;

@@ -1,21 +1,21 @@
 import type { Chance } from '../chance.ts';
 import { Bytes } from './bytes.ts';
 
-/** A change of a file's contents that no flush has made durable. */
+/** An unflushed change of a file's contents. */
 export type Unflushed =
   | { readonly kind: 'written'; readonly at: number; readonly bytes: Buffer }
   | { readonly kind: 'cut'; readonly size: number };
 
-/** What a power cut makes of a file: of the bytes that were flushed, and of what came after that, in its order. */
+/** What a power cut makes of a file: of its flushed bytes, and of the later changes in order. */
 export type Loss = (flushed: Buffer, changes: readonly Unflushed[], chance: Chance) => Bytes;
 
 const SECTOR = 512;
-/** Of file systems' pages, and the physical sector of most disks. */
+/** The page size of file systems, and the physical sector of most disks. */
 const BLOCK = 4096;
 
 /**
- * What disks and file systems may do to files at a power cut. All keep what was flushed, and no byte changes that was not being
- * written: SQLite's "powersafe overwrite", which it presumes on every disk (sqlite.org/psow.html, read 2026-11).
+ * What disks and file systems may do to files at a power cut. All keep flushed data, and no byte changes that was not
+ * being written: SQLite's "powersafe overwrite", which it presumes on every disk (sqlite.org/psow.html, read 2026-11).
  */
 export const LOSSES = {
   'nothing that was not flushed is left': (flushed) => new Bytes(flushed),
@@ -59,7 +59,7 @@ function kept(flushed: Buffer, changes: readonly Unflushed[]): Bytes {
 
 type Write = Extract<Unflushed, { kind: 'written' }>;
 
-/** Leaves the beginning of a write, or its end, up to a boundary of sectors. */
+/** Keeps the start of a write, or its end, up to a boundary of sectors. */
 function tear({ kind, at, bytes }: Write, chance: Chance): Write {
   const unit = chance.pick([SECTOR, BLOCK]);
   const units = unitsOf({ at, bytes }, unit);
@@ -73,7 +73,7 @@ function garble({ kind, at, bytes }: Write, chance: Chance): Write {
 }
 
 function anyBytes(length: number, chance: Chance): Buffer {
-  // Disks give zeros or ones where they cannot read what they wrote.
+  // Disks return zeros or ones for writes that they cannot read.
   const fill = chance.pick([0, 0xff, undefined]);
   if (fill !== undefined) return Buffer.alloc(length, fill);
   return Buffer.from(Uint8Array.from({ length }, () => chance.below(256)));
@@ -86,8 +86,8 @@ function unitsOf({ at, bytes }: Pick<Write, 'at' | 'bytes'>, unit: number): numb
 }
 
 /**
- * Each unit of the file is as one of the changes left it, or as it was flushed, and so is the size. Whatever order the writes
- * reach the disk in, it has one of these.
+ * Each unit of the file, and its size, is as flushed, or as one of the changes left it. This covers every order in
+ * which writes can reach the disk.
  */
 function mixed(
   flushed: Buffer,
@@ -127,7 +127,7 @@ function mixed(
   return bytes;
 }
 
-/** The sizes that the file has had since the flush. */
+/** The sizes of the file since the flush. */
 function sizesOf(flushed: number, changes: readonly Unflushed[]): readonly number[] {
   const sizes = [flushed];
   let size = flushed;

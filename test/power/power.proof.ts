@@ -13,7 +13,7 @@ import { examine } from './examine.ts';
 import { LOSSES } from './losses.ts';
 import { ENFORCE, manifestOf, Recorder, type Recording, send } from './recording.ts';
 
-// A busy machine needs longer than the five minutes that this takes.
+// A busy machine needs longer than the usual five minutes.
 const LIMIT = { timeout: 1_800_000 };
 const CRASHES = Number(process.env.TEST_POWER_CUTS ?? 1000);
 
@@ -25,7 +25,7 @@ function newFolder(): string {
 
 interface RecorderOptions {
   readonly swallowsFlushes?: boolean;
-  /** What its database has before the first delivery. */
+  /** Fills its database before the first delivery. */
   readonly prepare?: (workspace: Workspace) => Promise<void>;
 }
 
@@ -78,7 +78,7 @@ async function recordLoad(): Promise<Recording> {
 
 const runsOf = ({ service }: Recorder) => getJson<{ id: string }[]>(`${service.url}/flows/api/runs?take=500`);
 
-/** What ended forty days ago is removed while new deliveries come. */
+/** Removes data that is forty days old while new deliveries come. */
 async function recordRemoval(): Promise<Recording> {
   const recorder = await recorderOf('removal');
   await recorder.start();
@@ -97,7 +97,7 @@ async function recordRemoval(): Promise<Recording> {
   return recorder.finish();
 }
 
-/** So many names wait in memory that the next ones begin a round of their index. */
+/** With so many names waiting in memory, the next ones start a round of their index. */
 async function recordIndexing(): Promise<Recording> {
   const prepare = async (workspace: Workspace) => {
     const service = await startService(workspace, ENFORCE);
@@ -116,10 +116,10 @@ async function recordIndexing(): Promise<Recording> {
   return recording;
 }
 
-/** The next begins a round: `TAIL_SIZES` of the index. */
+/** The next name starts a round: `TAIL_SIZES` of the index. */
 const WAITING_NAMES = 65_536;
 
-/** The journal is complete: replayed without a power cut it gives the files that the service left. */
+/** The journal is complete: replayed without a power cut, it gives the files that the service left. */
 function expectComplete(recording: Recording): void {
   const disk = new Disk(recording.before);
   for (const entry of recording.entries) disk.apply(entry);
@@ -139,11 +139,11 @@ function expectComplete(recording: Recording): void {
 interface Attempt {
   readonly name: string;
   readonly count: number;
-  /** On this many of the crashes the service is started. */
+  /** The number of crashes after which the service is started. */
   readonly starts?: number;
 }
 
-/** What is lost at each of so many power cuts; only those at which something is. */
+/** The losses at so many power cuts; cuts without loss are left out. */
 async function lossesOf(recording: Recording, { name, count, starts = 0 }: Attempt): Promise<readonly string[]> {
   const chance = chanceOf(name);
   const startEvery = starts === 0 ? Number.POSITIVE_INFINITY : Math.ceil(count / starts);
@@ -162,7 +162,7 @@ async function lossesOf(recording: Recording, { name, count, starts = 0 }: Attem
   return told;
 }
 
-/** The service itself goes on: it refuses what it acknowledged, ends its runs, and takes what is new. */
+/** The service itself continues: it refuses acknowledged deliveries, ends their runs, and accepts new ones. */
 async function startOn(folder: string, { recording, crash }: { recording: Recording; crash: Crash }): Promise<void> {
   const service = await startService({ folder }, ENFORCE);
   try {
@@ -179,7 +179,7 @@ async function startOn(folder: string, { recording, crash }: { recording: Record
   }
 }
 
-/** How often the log began again from its start. */
+/** How often the log restarted from its beginning. */
 function restartsOf({ entries }: Recording): number {
   return entries.filter((entry) => entry.kind === 'written' && entry.at === 0 && entry.bytes.length === 32).length;
 }

@@ -8,12 +8,12 @@ import { FLOW_ID, GITHUB_SECRET, githubManifest, type Service, startService, typ
 import { type Snapshot, takeSnapshot } from './disk.ts';
 import { buildLayer, type Entry, readJournal } from './journal.ts';
 
-/** A delivery with a 200, and how long the journal was when the 200 was read. */
+/** A delivery with a 200, and the length of the journal when the 200 was read. */
 export interface Acknowledged {
   readonly nonce: string;
   readonly runId: string;
   readonly at: number;
-  /** How long the journal was when it became old enough to be removed. */
+  /** The length of the journal when the delivery became old enough to be removed. */
   removableFrom?: number;
 }
 
@@ -23,7 +23,7 @@ interface Deployed {
   readonly at: number;
 }
 
-/** What the service did to the files of its folder, and what it acknowledged meanwhile. */
+/** The service's changes to the files of its folder, and its acknowledgements. */
 export interface Recording {
   readonly folder: string;
   readonly before: Snapshot;
@@ -32,7 +32,7 @@ export interface Recording {
   readonly deploys: readonly Deployed[];
 }
 
-/** A run of it is in flight for a moment after its delivery is acknowledged. */
+/** Its runs are in flight for a moment after the acknowledgement. */
 export function manifestOf(version: number): object {
   const steps = {
     first: { type: 'NoOp' },
@@ -44,7 +44,7 @@ export function manifestOf(version: number): object {
 
 const imported = (script: string) => `--import data:text/javascript,${encodeURIComponent(script)}`;
 
-/** A minute passes in a second, so that what the service does once a minute is done within a proof. */
+/** A minute passes in a second, so that the service does its every-minute work within a proof. */
 const QUICK_MINUTES = imported(
   'const real = setInterval; globalThis.setInterval = (call, ms, ...rest) => real(call, ms === 60_000 ? 1000 : ms, ...rest);',
 );
@@ -78,7 +78,7 @@ interface Burst {
   readonly connections: number;
 }
 
-/** Runs the built service under the layer of layer.c, life after life on one folder, and remembers what it acknowledged. */
+/** Runs the built service with layer.c, again and again on one folder, and records its acknowledgements. */
 export class Recorder {
   readonly #workspace: Workspace;
   readonly #environment: Record<string, string>;
@@ -111,7 +111,7 @@ export class Recorder {
     this.#service = await startService(this.#workspace, this.#environment);
   }
 
-  /** All that was acknowledged may be removed from now on. */
+  /** From now on everything acknowledged may be removed. */
   async startLater(days: number): Promise<void> {
     for (const delivery of this.#deliveries) delivery.removableFrom ??= this.#position();
     const NODE_OPTIONS = `${QUICK_MINUTES} ${clockAhead(days * DAY_MS)}`;
@@ -123,7 +123,7 @@ export class Recorder {
     this.#service = undefined;
   }
 
-  /** Sends so many deliveries, over so many connections at once. Each must be acknowledged. */
+  /** Sends so many deliveries over so many parallel connections. Each must be acknowledged. */
   async deliver({ count, connections }: Burst): Promise<void> {
     let left = count;
     const sender = async () => {
@@ -147,7 +147,7 @@ export class Recorder {
     this.#deploys.push({ version: String(version), at });
   }
 
-  /** Once no service runs. */
+  /** Call it when no service runs. */
   finish(): Recording {
     return {
       folder: this.#before.path,
