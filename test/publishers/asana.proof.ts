@@ -110,7 +110,7 @@ describe.each(MODES)('without webhookLearnKey, under %s', (mode) => {
     const gateway = await open({ asana: shut }, { folder, flowId, settings });
     expect(gateway.summary.join()).toContain('no key: a learned key is used only with "webhookLearnKey": true');
     await deliver(gateway, 'asana', { key: FIRST });
-    // The clock of both stands still, so either record may be the newest.
+    // Both have the same time, so either record may be the newest.
     const recent: { reason: string | null }[] = JSON.parse(await gateway.get('/flows/api/webhooks/recent'));
     expect(recent.map(({ reason }) => reason).sort()).toEqual(['key_not_configured', null]);
     expect(outcome(await shake(gateway, 'asana', FIRST))).toBe('401 key_not_configured');
@@ -292,7 +292,7 @@ describe('over a restart', () => {
     expect(seen.join()).toContain('"learnedKey":"learned"');
   });
 
-  /** Forges a delivery first, so that the signature that would have been right was computed. */
+  /** Forges a delivery first, so that the service computes the right signature. */
   async function everythingSaid(gateway: Gateway): Promise<string[]> {
     const headers = { 'x-hook-signature': '0'.repeat(64), 'content-type': 'application/json' };
     const forged = await gateway.deliver('asana', { headers, body: '{"forged":true}' });

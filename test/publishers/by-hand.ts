@@ -10,7 +10,7 @@ const discordJwk = discordKeys.privateKey.export({ format: 'jwk' });
 
 const sendGridKeys = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 
-/** Its own code throws for a key that is none. */
+/** SendGrid's code throws for an invalid key. */
 function sendGridAccepts({ headers, body }: Signed, key: string): boolean {
   const signature = headers['x-twilio-email-event-webhook-signature'] ?? '';
   const timestamp = headers['x-twilio-email-event-webhook-timestamp'] ?? '';

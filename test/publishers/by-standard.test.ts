@@ -32,7 +32,7 @@ function token(header: JsonObject, claims: unknown, key: string | KeyObject): st
 const hs256 = (claims: JsonObject, key = KEY) => token({ alg: 'HS256', typ: 'JWT' }, claims, key);
 const rs256 = (claims: JsonObject, key = rsa.privateKey) => token({ alg: 'RS256', kid: 'k1' }, claims, key);
 
-/** Key sets of all publishers, in one. */
+/** One key set for all publishers. */
 function settings() {
   const jwk = { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'k1', use: 'sig' };
   const fetch = () => Promise.resolve(JSON.stringify({ keys: [jwk] }));
@@ -163,7 +163,7 @@ describe('Kinde', () => {
     const text = rs256(event);
     const { evidence } = await verdictOn(text);
     expect(evidence?.signedBytesSha256).toBe(sha256(text.slice(0, text.lastIndexOf('.'))));
-    // The last character of the base64 of 256 bytes has bits that say nothing.
+    // The last base64url character of 256 bytes has bits without meaning.
     const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const last = digits.indexOf(text.at(-1) ?? '');
     const alike = await verdictOn(`${text.slice(0, -1)}${digits[last ^ 1]}`);

@@ -1,4 +1,4 @@
-/** Certificates where the publishers have theirs; made for these tests and valid from 2020 to 2120, unless one says otherwise. */
+/** Certificates at the publishers' addresses; made for these tests, valid 2020 to 2120 unless one says otherwise. */
 export const PAYPAL_CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIC0jCCAboCAQEwDQYJKoZIhvcNAQELBQAwLjEsMCoGA1UEAwwjbWVzc2FnZXZl
 cmlmaWNhdGlvbmNlcnRzLnBheXBhbC5jb20wIBcNMjAwMTAxMDAwMDAwWhgPMjEy
@@ -161,7 +161,7 @@ aXbRyTWlmtL3ns/jkARzIB3znqBMoO+475wiAxK/CskKxGHK0mlvEWs2G6YT
 -----END CERTIFICATE-----
 `;
 
-/** Of a key that is not RSA. */
+/** With a key that is not RSA. */
 export const EC_CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBIjCByAIBATAKBggqhkjOPQQDAjAcMRowGAYDVQQDDBFzbnMuYW1hem9uYXdz
 LmNvbTAgFw0yMDAxMDEwMDAwMDBaGA8yMTIwMDEwMTAwMDAwMFowHDEaMBgGA1UE
@@ -178,7 +178,7 @@ const PAYPAL_SANDBOX_URL = 'https://api.sandbox.paypal.com/v1/notifications/cert
 export const SNS_URL =
   'https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-f3ecfb7224c7233fe7bb5f59f96de52f.pem';
 
-/** What the publishers answer. */
+/** The publishers' answers. */
 export async function certificateAt(url: string): Promise<string> {
   if (url === PAYPAL_URL) return PAYPAL_CERTIFICATE;
   if (url === PAYPAL_SANDBOX_URL) return PAYPAL_SANDBOX_CERTIFICATE;

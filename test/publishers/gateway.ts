@@ -13,10 +13,10 @@ import { buildApp } from '../database.ts';
 import { endLater, openForFile } from '../ending.ts';
 import { temporaryFolder } from '../temporary.ts';
 
-/** What is sent, as it goes onto the wire: fetch would add headers of its own and refuse others. */
+/** A request exactly as sent: fetch would add its own headers and refuse others. */
 export interface Sent {
   readonly method?: string;
-  /** Behind the slug, such as `?challenge=abc`. */
+  /** Follows the slug, such as `?challenge=abc`. */
   readonly query?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
@@ -28,7 +28,7 @@ export interface Answered {
   readonly text: string;
 }
 
-/** A delivery record as the dashboard shows it, as far as tests look at it. */
+/** The fields of a delivery record that tests read, as the dashboard shows them. */
 export interface Recorded {
   readonly id: string;
   readonly triggerKey: string | null;
@@ -44,22 +44,22 @@ export interface Recorded {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A whole service in this process, listening on a real socket, with a clock that the test sets. It closes by itself. */
+/** A complete service in this process, on a real socket, with a clock that the test sets. It closes by itself. */
 export interface Gateway {
   readonly url: string;
-  /** The folder of its manifests and, where it has one, its database. */
+  /** The folder of its manifests and, if it has one, its database. */
   readonly folder: string;
   readonly warnings: readonly string[];
-  /** What the start says about triggers that are not enforced. */
+  /** Messages of the start about triggers that are not enforced. */
   readonly summary: readonly string[];
   /** Log lines so far, as written. */
   readonly logged: string[];
   /** Milliseconds since the Unix epoch. */
   setNow(ms: number): void;
   deliver(slug: string, sent: Sent): Promise<Answered>;
-  /** Any path of the service. */
+  /** Gets any path of the service. */
   get(path: string): Promise<string>;
-  /** Deploys a flow over the API, whatever it opens; yields the warnings, and fails where it is refused. */
+  /** Deploys a flow over the API, whatever access it opens; returns the warnings, fails if the deploy is refused. */
   deploy(manifest: { readonly id: string }): Promise<string[]>;
   latestDelivery(): Promise<Recorded>;
   countRuns(): Promise<number>;
@@ -67,21 +67,21 @@ export interface Gateway {
 }
 
 export interface GatewayOptions {
-  /** Of the flow; a new one where not given. */
+  /** Id of the flow; by default a new one. */
   readonly flowId?: string;
-  /** One that exists already and stays after `close`; else one of its own. */
+  /** An existing folder, which stays after `close`; by default a new one. */
   readonly folder?: string;
   /** Inputs of webhook triggers by key; the key is the slug too. */
   readonly triggers: Readonly<Record<string, WebhookInputs>>;
-  /** Manifests of further flows, by the names of their files. */
+  /** Manifests of further flows, by file name. */
   readonly others?: Readonly<Record<string, object>>;
-  /** Which deliveries of all of them share runs. */
+  /** Which deliveries share runs, for all triggers. */
   readonly coalesce?: object;
-  /** A single step that does nothing where not given. */
+  /** By default a single step that does nothing. */
   readonly steps?: object;
   readonly settings?: SettingsInput;
   readonly extensions?: Extensions;
-  /** Nothing is swept each minute, though the test sets the clock back and forth by years. */
+  /** Turns off the sweep every minute, because the test moves the clock by years. */
   readonly keepsAll?: boolean;
 }
 
@@ -95,7 +95,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     await writeFile(join(folder, 'manifests', `${name}.json`), JSON.stringify(manifest));
   }
   let now = NOW;
-  // Those that it starts with never go off.
+  // The intervals of the service never fire.
   if (options.keepsAll === true) vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const logged: string[] = [];
   const logger = pino({ level: 'trace' }, { write: (line) => logged.push(line) });
@@ -153,18 +153,18 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-/** A flow of its own with one webhook trigger, on a service that it shares with those of other tests. */
+/** A test's flow with one webhook trigger, on a service that tests share. */
 export interface Hook extends Pick<Gateway, 'get' | 'latestDelivery' | 'countRuns' | 'logged' | 'setNow'> {
   readonly flowId: string;
-  /** Of its URL. */
+  /** The path of its URL. */
   readonly path: string;
   readonly warnings: readonly string[];
   send(sent: Sent): Promise<Answered>;
 }
 
 /**
- * Services for all tests of a file, one for each kind of settings: a start takes longer than most tests. Each test opens
- * flows of its own there, and hears of nothing but these.
+ * Services for all tests of a file, one for each kind of settings: a start takes longer than most tests. Each test
+ * opens its own flows there, and gets data of these alone.
  */
 export function sharedGateways(): (inputs: WebhookInputs, settings?: SettingsInput) => Promise<Hook> {
   const started = new Map<string, Promise<Gateway>>();

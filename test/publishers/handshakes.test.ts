@@ -7,7 +7,7 @@ import type { SignatureVerifier } from '../../src/webhooks/schemes/spec.ts';
 import { type Gateway, NOW, type Sent, startGateway } from './gateway.ts';
 import { HANDSHAKES, type KnownHandshake } from './known-handshakes.ts';
 
-/** One that is sent, not one that is about the answer to a delivery. */
+/** A handshake request, not one in the answer to a delivery. */
 type Known = KnownHandshake & { readonly request: NonNullable<KnownHandshake['request']> };
 
 const MODES = ['Off', 'Audit', 'Enforce'] as const;
@@ -22,7 +22,7 @@ beforeAll(async () => {
   gateway = await startGateway({ keepsAll: true, triggers: Object.fromEntries(pairs) });
 });
 
-/** With a tolerance, so that a handshake could burn a nonce if it were taken for a delivery. */
+/** With a tolerance, so that a handshake mistaken for a delivery would use a nonce. */
 function inputsOf({ scheme, key, verifyToken }: Known, mode: EnforcementMode): WebhookInputs {
   return {
     webhookSignatureScheme: scheme,
@@ -56,7 +56,7 @@ describe.each(MODES)('under %s', (mode) => {
       const { bodyExact, bodyJson, headers = {} } = known.expect;
       if (bodyExact !== undefined) expect(answer.text).toBe(bodyExact);
       if (bodyJson === undefined) {
-        // A document of its own type could be run by a browser that is led here.
+        // With a content type of its choice, a browser led here might run it.
         expect(answer.headers['content-type']).toMatch(/^text\/plain(;|$)/);
       } else {
         expect(answer.headers['content-type']).toMatch(/^application\/json(;|$)/);

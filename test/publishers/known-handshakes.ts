@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { VECTORS } from './vectors.ts';
 
-/** A publisher's test of an endpoint, and what it wants to be answered. */
+/** A publisher's test of an endpoint, and the answer that it wants. */
 export interface KnownHandshake {
   readonly scheme: string;
   readonly name: string;
@@ -9,7 +9,7 @@ export interface KnownHandshake {
   readonly verifyToken?: string;
   /** Seconds. */
   readonly now?: number;
-  /** Absent where it is about the answer to a delivery. */
+  /** Absent if the handshake is in the answer to a delivery. */
   readonly request?: { method: string; path: string; headers: Record<string, string>; body?: string };
   readonly expect: {
     readonly status?: number;
@@ -22,7 +22,7 @@ export interface KnownHandshake {
   };
 }
 
-/** Those whose request is among the known answers. */
+/** Handshakes whose request is among the known answers. */
 const VECTOR_NAMES: Readonly<Record<string, string>> = {
   'Discord/ping': 'ping',
   'Twitch/webhook_callback_verification': 'callback-verification',

@@ -21,7 +21,7 @@ const MODES = ['Off', 'Audit', 'Enforce'] as const;
 const PUBLIC_URL = 'https://hooks.example.com/in';
 const slugOf = ({ name }: SignatureSpec, mode: EnforcementMode) => `${name}-${mode}`.toLowerCase();
 
-/** `is`: what the trigger has, or what signs. */
+/** `is`: the key of the trigger, or the key that signs. */
 const previousKeyOf = (spec: SignatureSpec, is: 'publicKey' | 'privateKey') => keyOf(spec, 9, is);
 
 const spans = keepSpans();
@@ -59,7 +59,7 @@ function sign(spec: SignatureSpec, key: string): SignedDelivery {
   });
 }
 
-/** The digest in every spelling that could be told to somebody. */
+/** The digest in every spelling that could leak. */
 function spellings(digest: Buffer): string[] {
   const hex = digest.toString('hex');
   const base64 = digest.toString('base64').replace(/=+$/, '');
@@ -70,11 +70,11 @@ function digestOf(spec: SignatureSpec, { headers, body }: SignedDelivery): Buffe
   const name = spec.headers[0]?.signature;
   const inBody = decodeURIComponent(/(?:[sS]ignature|clientState)(?:":"|=)([^"&]+)/.exec(body.toString())?.[1] ?? '');
   const text = name === undefined ? inBody : (headers[name] ?? '').replace(/"$/, '');
-  // What must not be told is the token itself.
+  // For a token scheme, the secret is the token itself.
   if (spec.algorithm === 'token') return Buffer.from(text);
   const digits = /[0-9a-f]{40,}$|[A-Za-z0-9+/_-]{27,}={0,2}$/.exec(text)?.[0] ?? '';
   const digest = Buffer.from(digits, NODE_ENCODINGS[spec.encoding]);
-  // Every text holds an empty one.
+  // Every text contains an empty one.
   if (digest.length < 20) throw new Error(`no digest of ${spec.name} in ${text}`);
   return digest;
 }
@@ -84,7 +84,7 @@ function sentSpelling(spec: SignatureSpec, digest: Buffer): string {
   return encodeDigest(digest, spec.encoding).replace(/=+$/, '');
 }
 
-/** Another signature of the same length, none, and one that is none; all of them over the same bytes. */
+/** A different signature of the same length, none, and an invalid one, all over the same bytes. */
 function forgeries(spec: SignatureSpec): Sent[] {
   const { headers, body, url } = sign(spec, OTHER_SIGNING_KEYS[spec.name] ?? '');
   const query = url.slice(PUBLIC_URL.length);
@@ -96,7 +96,7 @@ function forgeries(spec: SignatureSpec): Sent[] {
     sent,
     { ...sent, headers: unsigned },
     { ...sent, headers: { ...unsigned, [name]: signature.slice(0, -3) } },
-    // The nonce and the age are looked at even where the signature is wrong.
+    // Nonce and age are checked even if the signature is wrong.
     { ...sent, headers: { ...headers, 'x-webhook-timestamp': '1' } },
   ];
 }
@@ -127,7 +127,7 @@ async function everythingSaid(): Promise<Record<string, string>> {
   const paths = [
     ...['flows', 'schemes', 'handlers', 'openapi.json', 'webhooks/stats?hours=1', 'webhooks/readiness'],
     ...['', '/revisions', '/revisions/1', '/mermaid'].map((part) => `flows/${runs[0]?.flowId}${part}`),
-    // Hints are sought by one code, whatever the mode.
+    // The code for hints is the same in every mode.
     ...recent.filter(({ mode }) => mode === 'Audit').map(({ id }) => `webhooks/${id}`),
     ...runs.flatMap(({ id }) => [`runs/${id}`, `runs/${id}/steps`]),
   ];
@@ -151,7 +151,7 @@ it('never tells the signature that would have been right: in no answer, log line
     expected[`${spec.name}, previous key`] = spellings(digestOf(spec, sign(spec, previousKeyOf(spec, 'privateKey'))));
     forged.push(sentSpelling(spec, digestOf(spec, sign(spec, OTHER_SIGNING_KEYS[spec.name] ?? ''))));
     for (const mode of MODES) {
-      // Audit judges like Enforce and lets pass like Off: the whole list there, what is most like a delivery elsewhere.
+      // Audit judges like Enforce and lets pass like Off: it gets all forgeries, others the most delivery-like one.
       for (const forgery of mode === 'Audit' ? forgeries(spec) : forgeries(spec).slice(0, 1)) {
         const { status, text, headers } = await gateway.deliver(slugOf(spec, mode), forgery);
         expect(status, `${slugOf(spec, mode)} ${text}`).toBe(mode === 'Enforce' ? 401 : 200);
@@ -179,8 +179,8 @@ it('never tells the signature that would have been right: in no answer, log line
   expect(leaks).toEqual([]);
   expect(Object.keys(seen)).toEqual(expect.arrayContaining(['database', 'log', 'spans', '/metrics']));
   expect(seen.spans).toContain('flow.webhook.receive');
-  // What is looked for would be found: the forged signatures are kept, but for the one sent as Authorization, tokens, and those
-  // that each signing makes anew.
+  // The search can find leaks: it finds the forged signatures, which are stored, except tokens, the one sent as
+  // Authorization, and those that differ with each signing.
   const rows = Object.keys(seen)
     .flatMap((path) => (path.startsWith(DELIVERIES) ? (seen[path] ?? '') : []))
     .join('');

@@ -17,7 +17,7 @@ function rowOfRecipe(): string {
   return row;
 }
 
-/** Linked, as the packages of the root. */
+/** Linked, like the packages of the root. */
 const ORACLES = join(ROOT, 'test/oracles/node_modules');
 
 let tree: string;
@@ -47,7 +47,7 @@ interface Result {
   readonly output: string;
 }
 
-/** The schemes' own tests, in the copy. */
+/** Runs the schemes' own tests in the copy. */
 async function testSchemes(...folders: string[]): Promise<Result> {
   const args = ['node_modules/vitest/vitest.mjs', 'run', '--project', 'fast', '--maxWorkers=1', '--reporter=verbose'];
   const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };

@@ -15,7 +15,7 @@ function verdictOn({ name }: PublisherRow, { headers, body, url }: SignedByRow):
   return judge({ inputs: { webhookSignatureScheme: name }, key: KEYS[name] }, sent);
 }
 
-/** What the gates of a trigger with a tolerance say of its age, and how they name it. */
+/** The verdict on the delivery's age, and its name for it, by a trigger with a tolerance. */
 async function replayOf(row: PublisherRow, signed: SignedByRow) {
   const { evidence = {} } = await verdictOn(row, signed);
   const gate = replayGate.prepare(triggerOf({ webhookReplayToleranceSeconds: 300 }), settingsOf());
@@ -95,7 +95,7 @@ describe.each(described)('what is said of $name', ({ row }) => {
   it('tells of its retries, and where or when that was read', () => {
     const { retries, noRetries, where } = retriesOf(row);
     expect(where).toMatch(/(as of November 2026|, read on 2026-11-\d\d)$/);
-    // A misspelt cell would be taken for where it was read.
+    // A misspelt cell would end up in `where`.
     expect(where).not.toMatch(/signed/);
     if (retries === null)
       return expect(noRetries).toMatch(/^(never; |its documentation says nothing|we found no|the sender)/);
@@ -107,7 +107,7 @@ describe.each(described)('what is said of $name', ({ row }) => {
 
   it('has known answers, or says when none were found', () => {
     const isKnown = VECTORS.some(({ scheme }) => scheme === row.name) || row.certainty === 'vector';
-    // There is no publisher of it.
+    // Generic has no publisher.
     if (row.name !== 'Generic') expect(isKnown || row.noVector !== undefined).toBe(true);
   });
 });

@@ -27,7 +27,7 @@ function inputsOf({ scheme, key }: Sdk): WebhookInputs {
   };
 }
 
-/** Some packages judge by the real time; the service gets the same. */
+/** Some packages use the real time, so the service gets it too. */
 function realTime(): Date {
   const at = new Date();
   gateway.setNow(at.getTime());
@@ -39,7 +39,7 @@ function sign(sdk: Sdk): Promise<Signed> | Signed {
   return sdk.sign({ url: PUBLIC_URL, headers, body: sdk.body }, sdk.key, realTime());
 }
 
-/** One byte of what is signed is another: Mailgun signs its token, Adyen some members, the others the body. */
+/** Changes one signed byte: Mailgun signs its token, Adyen some members, the others the body. */
 function flip(delivery: Signed, { scheme }: Sdk): Signed {
   const others: Record<string, (text: string) => string> = {
     Mailgun: flipToken,

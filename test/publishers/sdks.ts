@@ -22,7 +22,7 @@ import { Webhook as StandardWebhook } from '../oracles/standard-webhooks.ts';
 import { builtIn } from '../webhooks/schemes/fixtures.ts';
 import { BY_HAND } from './by-hand.ts';
 
-/** A delivery on its way to the URL, signed or about to be. Header names are lower case. */
+/** A delivery to the URL, before or after signing. Header names are lower case. */
 export interface Signed {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -34,19 +34,19 @@ export interface Sdk {
   /** The package, or why there is none. */
   readonly sdk: string;
   readonly key: string;
-  /** What signs, where that is not the key that verifies. */
+  /** The key that signs, if it is not the key that verifies. */
   readonly signingKey?: string;
-  /** One that the package can read, where it cannot read every text. */
+  /** A key that the package can read, if it cannot read every text. */
   readonly otherKey?: string;
   readonly contentType: string;
-  /** Without what the signature adds to it. */
+  /** Without the parts that the signature adds. */
   readonly body: string;
-  /** Headers that the publisher's code wants to see beside the signature. */
+  /** Headers that the publisher's code needs in addition to the signature. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Whether `sign` is the package's; else it is done by hand as the publisher documents it, and the package confirms it. */
+  /** Whether `sign` is the package's; otherwise it follows the publisher's documents, and the package confirms it. */
   readonly canSign: boolean;
   sign(delivery: Signed, key: string, at: Date): Promise<Signed> | Signed;
-  /** What the package says; absent where it has no verifier. */
+  /** The package's verdict; absent if it has no verifier. */
   verify?(delivery: Signed, key: string): Promise<boolean> | boolean;
 }
 
@@ -62,7 +62,7 @@ const withHeaders = (delivery: Signed, headers: Record<string, string>): Signed 
   ...delivery,
   headers: { ...delivery.headers, ...headers },
 });
-/** Whether something that throws when a signature is wrong did not. */
+/** Whether a verifier that throws for wrong signatures did not throw. */
 function accepts(verify: () => unknown): boolean {
   try {
     verify();
@@ -152,12 +152,12 @@ function repeatedAsArrays(form: string): object {
   );
 }
 
-/** A package is asked with what it is made for: `fields` of the signature object of a Mailgun body. */
+/** The package takes the fields of the `signature` object in a Mailgun body. */
 function mailgunSignature(body: string): { timestamp: string; token: string; signature: string } {
   return JSON.parse(body).signature;
 }
 
-/** The one notification of a standard webhook of Adyen. */
+/** The single notification in an Adyen standard webhook. */
 function adyenItem(body: string): object {
   return JSON.parse(body).notificationItems[0].NotificationRequestItem;
 }
@@ -298,7 +298,7 @@ export const SDKS: readonly Sdk[] = [
       const signature = { timestamp, token, signature: hexOf(key, `${timestamp}${token}`) };
       return { ...delivery, body: JSON.stringify({ ...JSON.parse(delivery.body), signature }) };
     },
-    // A client of its own each time: it remembers tokens.
+    // A new client each time, because it remembers tokens.
     verify: ({ body }, apiKey) => {
       const { timestamp, token, signature } = mailgunSignature(body);
       return new Mailgun({ apiKey, domain: 'example.com', mute: true }).validateWebhook(timestamp, token, signature);

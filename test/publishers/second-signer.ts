@@ -4,8 +4,8 @@ import type { PublisherRow } from '../../src/webhooks/schemes/publishers/row.ts'
 import { builtIn, keyOf } from '../webhooks/schemes/fixtures.ts';
 
 /**
- * Signs for the publisher of a row, from its texts alone: a second implementation, which knows nothing of the service's own
- * parser, layout and signer. Undefined for a row with parts that have options.
+ * Signs for the publisher of a row, using only its texts: a second implementation, independent of the service's parser,
+ * layout and signer. Undefined for a row with parts that have options.
  */
 export function signByRow(row: PublisherRow, changes: Changes = {}): SignedByRow | undefined {
   const { signs = '{body}', form = formOf(row), algorithm = 'sha256', encoding = 'hexLower', unit = 'seconds' } = row;
@@ -60,7 +60,7 @@ export function signByRow(row: PublisherRow, changes: Changes = {}): SignedByRow
   };
 }
 
-/** As draft-cavage-http-signatures writes it, where the row says so. */
+/** As in draft-cavage-http-signatures, if the row says so. */
 function formOf({ others }: PublisherRow): string {
   if (others?.multiValue?.isQuoted !== true) return '{signature}';
   return 'keyid="k", algorithm="ed25519", signature="{signature}", headers="(request-target) host date digest"';

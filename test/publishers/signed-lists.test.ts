@@ -56,7 +56,7 @@ describe('the headers that a header of Contentful’s lists', () => {
     expect(await outcome(others)).toContain('is absent');
     const added = { ...others, 'x-contentful-signed-headers': `${list},x-own`, 'x-own': 'v' };
     expect(await outcome(added)).toContain('signature_mismatch');
-    // Node joins lines of one name so.
+    // Node joins repeated headers like this.
     const twice = { ...others, 'x-contentful-signed-headers': `${list}, ${list}` };
     expect(await outcome(twice)).toContain('signature_mismatch');
   });

@@ -4,7 +4,7 @@ import { startGateway } from './gateway.ts';
 
 const KEY = 'token-of-more-than-sixteen-bytes';
 
-/** Names that say nothing, or that say it is the signature of one delivery alone. */
+/** Header names that say nothing, or that suggest a signature of only one delivery. */
 it.each(['X-Acme', 'X-Acme-Signature'])('keeps no token, wherever it is sent: %s', async (webhookSignatureHeader) => {
   const inputs: WebhookInputs = {
     webhookSignatureScheme: 'Token',

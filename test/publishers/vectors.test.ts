@@ -8,11 +8,11 @@ import { answeredStatus, bodyOf, isAccepted, isHandshake, PUBLISHED_SCHEMES, VEC
 const slugOf = (vector: Vector) => `vector-${VECTORS.indexOf(vector)}`;
 
 let gateway: Gateway;
-/** By what the records say. */
+/** According to the records. */
 let startedRuns = 0;
 beforeAll(async () => {
   const triggers = Object.fromEntries(VECTORS.map((vector) => [slugOf(vector), inputsOf(vector)]));
-  // What publishers answer, in place of what they would: certificates, and 200 to a confirmation.
+  // In place of the publishers: returns certificates, and 200 for a confirmation.
   const fetchFromPublisher = (url: string) =>
     url.includes('Action=ConfirmSubscription') ? Promise.resolve('') : certificateAt(url);
   gateway = await startGateway({ keepsAll: true, triggers, extensions: { fetchFromPublisher } });
@@ -34,7 +34,7 @@ function deliver(vector: Vector): Promise<Answered> {
   return gateway.deliver(slugOf(vector), { method: vector.method, headers: vector.headers, body: bodyOf(vector) });
 }
 
-/** Of the event with this number, about this delivery, among the newest lines. */
+/** Events with this number about this delivery, among the newest lines. */
 function eventsOf(deliveryId: string, { eventId, since }: { eventId: number; since: number }): unknown[] {
   const newest = gateway.logged.slice(since);
   return newest.filter((line) => line.includes(deliveryId) && line.includes(`"eventId":${eventId},`));

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 
-/** A known answer: a request, the key it was signed with, and whether it is to be accepted. */
+/** A known answer: a request, the key that signed it, and whether it must be accepted. */
 export interface Vector {
   readonly scheme: string;
   readonly name: string;
@@ -11,7 +11,7 @@ export interface Vector {
   readonly bodyBase64?: string;
   readonly key: string;
   readonly keyPrevious?: string;
-  /** What the publisher called and signed. */
+  /** The URL that the publisher called and signed. */
   readonly url?: string;
   /** Sent by the publisher's test system. */
   readonly sandbox?: boolean;
@@ -19,22 +19,22 @@ export interface Vector {
   readonly now?: number;
   readonly toleranceSeconds?: number;
   readonly valid: boolean;
-  /** The verdict without the rule of freshness, where it differs. */
+  /** The verdict without the freshness rule, if it differs. */
   readonly signatureValid?: boolean;
   readonly usedPreviousKey?: boolean;
-  /** The publisher asks about the endpoint: it is answered so and starts no run. */
+  /** The publisher tests the endpoint: it gets this status and starts no run. */
   readonly handshakeStatus?: number;
 }
 
 const FOLDER = new URL('../vectors/', import.meta.url);
 
-/** Of all files but the one that describes handshakes in its own way: a new scheme brings a file of its own. */
+/** From all files except handshakes.json, which has another form. A new scheme brings a new file. */
 export const VECTORS: readonly Vector[] = readdirSync(FOLDER)
   .filter((name) => name.endsWith('.json') && name !== 'handshakes.json')
   .sort()
   .flatMap((name): Vector[] => JSON.parse(readFileSync(new URL(name, FOLDER), 'utf8')));
 
-/** The schemes of publishers. Generic is a convention of this service: there is no publisher who could be asked. */
+/** The schemes of publishers. Generic is a convention of this service, without a publisher who could be asked. */
 export const PUBLISHED_SCHEMES = BUILT_IN_SCHEMES.filter(({ name }) => name !== 'Generic');
 
 export function bodyOf({ bodyUtf8, bodyBase64 }: Vector): Buffer {
@@ -53,7 +53,7 @@ export function isAccepted({ scheme, name, valid }: Vector): boolean {
   return valid || ACCEPTED_IN_UPPER_CASE.includes(`${scheme}/${name}`);
 }
 
-/** What the publisher wants to be answered. */
+/** The status that the publisher wants. */
 export function answeredStatus({ handshakeStatus = 200 }: Vector): number {
   return handshakeStatus;
 }
