@@ -10,8 +10,8 @@ import { temporaryFolder } from '../temporary.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 
 /**
- * Features that the mission needs; at most eight. `rehearsal` is what the package's `testing` runs flows with; of the others the
- * page's own screens show what they answer.
+ * Features that the mission needs; at most eight. The package's `testing` runs flows with `rehearsal`; the page's own
+ * screens show answers of the others.
  */
 const NEEDED: readonly string[] = [
   'deliveries',
@@ -28,7 +28,7 @@ const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).f
   entry.isDirectory() && !NEEDED.includes(entry.name) ? [entry.name] : [],
 );
 
-/** Features that add a route: without them it is not there. */
+/** Features that add a route: without the feature, the route is missing. */
 const ROUTES: Readonly<Record<string, string>> = {
   activity: '/flows/api/activity',
   books: '/flows/api/books',
@@ -38,7 +38,7 @@ const ROUTES: Readonly<Record<string, string>> = {
   schedules: '/flows/api/schedules',
 };
 
-/** What else differs without a feature, at a service whose flow has taken a delivery. */
+/** Other differences without a feature, at a service whose flow has taken a delivery. */
 const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>) => Promise<void>>> = {
   async hold(url, send) {
     const flow = `${url}/flows/api/flows/${FLOW_ID}`;
@@ -75,7 +75,7 @@ const needsOf = (name: string): readonly string[] =>
   /^- Needs: (.*)\.$/m.exec(readFileSync(join(ROOT, 'src/features', name, 'README.md'), 'utf8'))?.[1]?.split(', ') ??
   [];
 
-/** The feature, and those that cannot be without it. */
+/** The feature, and those that need it. */
 function goneWith(name: string): readonly string[] {
   const others = names.filter((other) => needsOf(other).includes(name));
   return [name, ...others.flatMap(goneWith)];
@@ -90,7 +90,7 @@ beforeAll(() => {
   symlinkSync(join(ROOT, 'node_modules'), join(tree, 'node_modules'));
 });
 
-/** Gives the copy all features; then deletes or adds some. Compiles and bundles service, command line and page. */
+/** Gives the copy all features, then deletes or adds some. Compiles and bundles service, command line and page. */
 function build(change: (features: string) => void): void {
   const features = join(tree, 'src/features');
   rmSync(features, { recursive: true });
@@ -100,7 +100,7 @@ function build(change: (features: string) => void): void {
   execFileSync(process.execPath, ['scripts/build.mjs'], { cwd: tree, stdio: 'pipe', encoding: 'utf8' });
 }
 
-/** So many of them are deleted, one after the other; `test/features/lists.test.ts` looks at the imports of all. */
+/** How many features are deleted, one after the other; `test/features/lists.test.ts` checks the imports of all. */
 const SAMPLE = Number(process.env.TEST_DELETED_FEATURES ?? names.length);
 const sample = names.filter(
   (_, at) => Math.floor((at * SAMPLE) / names.length) !== Math.floor(((at - 1) * SAMPLE) / names.length),
@@ -113,7 +113,7 @@ test('with all of them, each route is there', async () => {
   for (const [name, route] of Object.entries(ROUTES)) expect((await fetch(url + route)).status, name).toBe(200);
 });
 
-/** Files of the recipe in CONTRIBUTING.md, by their names. */
+/** Files of the recipe in CONTRIBUTING.md, by name. */
 function recipe(): ReadonlyMap<string, string> {
   const text = readFileSync(join(ROOT, 'CONTRIBUTING.md'), 'utf8');
   const [, steps = ''] = /## Recipe: add a feature\n([\s\S]*?)\n## /.exec(text) ?? [];

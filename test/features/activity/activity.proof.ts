@@ -26,7 +26,7 @@ test('the command lists who did what, and verifies it: 0 whole, 1 broken, 2 not 
   const store = await openSqliteStore({ path, chainKey: bodySealer(SECRET).chainKey });
   await act(store, 1, 2);
   await store.close();
-  // Nobody listens on port 1.
+  // No service listens on port 1.
   const env = { SLUICE_PORT: '1', SLUICE_DATABASE_URL: `sqlite:${path}`, SLUICE_STORE_KEY: SECRET };
   const run = (args: readonly string[], more = {}) =>
     runCli(workspace, ['activity', ...args], { env: { ...env, ...more } });

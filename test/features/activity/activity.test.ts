@@ -162,7 +162,7 @@ describe('the activity', () => {
   });
 });
 
-/** What the parts of the page call their operations. */
+/** The page's words for operations. */
 const SOURCES = resolve(import.meta.dirname, '../../../src');
 const WORDS = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('-words.ts'))

@@ -62,7 +62,7 @@ interface Look {
   readonly toldDirectly?: readonly (Cause & { since: number; isDoubtful?: boolean })[];
 }
 
-/** Looks again and again, with the state of the look before. */
+/** Looks repeatedly, each time with the state of the previous look. */
 function watching(...targets: readonly AlertTarget[]) {
   let state: AlertState = NO_ALERTS;
   let now = START;
@@ -181,7 +181,7 @@ describe('what people are told', () => {
     expect(look(24 * HOUR, { lasting: [cause('slots', { text: '3 steps wait' })] })).toEqual([
       ops('firing: 3 steps wait'),
     ]);
-    // Where nobody knows, nothing ends.
+    // If the conditions are unknown, none counts as over.
     expect(look(2 * HOUR)).toEqual([]);
   });
 
@@ -194,7 +194,7 @@ describe('what people are told', () => {
     expect(look(10 * SECOND, { lasting: [] })).toEqual([]);
     expect(look(15 * SECOND, { lasting: [] })).toEqual([ops('resolved: slots is overdue')]);
     expect(look(MINUTE, { lasting })).toEqual([ops('firing: slots is overdue')]);
-    // What comes and goes is over after an hour.
+    // A condition that comes and goes is over after an hour.
     expect(look(MINUTE, { lasting: [] })).toEqual([]);
     expect(look(59 * MINUTE, { lasting: [] })).toEqual([]);
     expect(look(MINUTE, { lasting: [] })).toEqual([ops('resolved: slots is overdue')]);
@@ -204,7 +204,7 @@ describe('what people are told', () => {
     const { look } = watching();
     look(0, { happened: [incident('a')] });
     look(MINUTE, { happened: [incident('a', { count: 2 })], over: ['run.failed a'] });
-    // It happened after it was found to be over.
+    // It happened again after it was found to be over.
     expect(look(MINUTE)).toEqual([]);
     expect(look(5 * SECOND, { over: ['run.failed a'] })).toEqual([]);
     expect(look(15 * SECOND)).toEqual([ops('resolved: A run of a failed; 2 more runs of a failed')]);

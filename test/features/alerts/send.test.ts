@@ -28,7 +28,7 @@ interface Received {
   readonly body: string;
 }
 
-/** A receiver on this machine; yields its URL and what it got. */
+/** A receiver on this machine; returns its URL and the requests it got. */
 async function receiver(answer = (response: ServerResponse) => void response.end('ok')) {
   const received: Received[] = [];
   const server = createServer((request, response) => {

@@ -52,7 +52,7 @@ interface Watched {
   unready: { reason: string; message: string } | undefined;
   concerns: typeof failingThings;
   looks: number;
-  /** It is known where the page is. */
+  /** The page's address is known. */
   hasPage: boolean;
   /** The flow whose runs fail is no longer deployed. */
   isGone: boolean;
@@ -106,7 +106,7 @@ function watching({ store, clock = fakeClock(), targets = OPS, replica = 'Sluice
   return Object.assign(watched, { watch });
 }
 
-/** Lets whole looks pass. */
+/** Waits until whole looks have passed. */
 async function looksOf(...watches: readonly Watched[]): Promise<void> {
   for (const watched of watches) {
     const before = watched.looks;
@@ -120,7 +120,7 @@ async function prepared(given: Watching): Promise<Watched> {
   return watched;
 }
 
-/** Starts to look, and lets whole looks pass. */
+/** Starts to look, and waits for whole looks. */
 async function begin(watched: Watched): Promise<void> {
   watched.watch.start();
   await looksOf(watched);
@@ -139,7 +139,7 @@ async function failRun(store: Store, runId = id(100)): Promise<void> {
   await finish(store, claim, failed());
 }
 
-/** Bodies of the runs that tell targets. */
+/** Bodies of the runs that send alerts to targets. */
 async function messagesIn(store: Store): Promise<object[]> {
   const { items } = await store.listRuns({ flowId: ALERT_FLOW_ID, skip: 0, take: 50 });
   const runs = await Promise.all(items.map((run) => store.findRun(run.id)));
@@ -163,7 +163,7 @@ describe('a watch', () => {
         more: 0,
       },
     ]);
-    // Nobody has announced it, as after a crash: it is due.
+    // No process announced it, as after a crash, but it is due.
     expect((await claimAll(store, watched.clock.now())).map(({ stepType }) => stepType)).toEqual(['SendAlert']);
     expect(JSON.stringify(await messagesIn(store))).not.toContain('canary');
   });
@@ -304,7 +304,7 @@ describe('a watch', () => {
 });
 
 describe('an alert', () => {
-  /** Runs a flow of one step, and delivers meanwhile what targets are to be told. */
+  /** Runs a flow of one step, and sends pending alerts meanwhile. */
   const runAt = async (store: Store, { runId, result, at }: { runId: string; result: StepResult; at: number }) => {
     await startRun(store, graphOf({ a: [] }), { id: runId, startedAt: at });
     for (const claim of await claimAll(store, T0))
@@ -317,7 +317,7 @@ describe('an alert', () => {
   const failAt = (store: Store, { code = 'broken', ...given }: { runId: string; code?: string; at: number }) =>
     runAt(store, { ...given, result: brokenBy(code) });
   const succeedAt = (store: Store, runId: string, at: number) => runAt(store, { runId, result: succeeded(), at });
-  /** Ends the runs that tell targets, as a dispatcher does. */
+  /** Ends the runs that send alerts, as a dispatcher does. */
   const deliver = async (store: Store, at: number) => {
     for (const claim of await claimAll(store, T0)) await finish(store, claim, succeeded(), at);
   };

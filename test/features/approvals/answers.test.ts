@@ -22,7 +22,7 @@ beforeEach(() => {
   failures = 0;
 });
 
-/** Takes what it is given out of the service, as a mail would. */
+/** Takes its input out of the service, as a mail would. */
 const mail = defineHandler({
   type: 'Mail',
   inputs: z.unknown(),
@@ -77,7 +77,7 @@ async function mailed() {
 const send = ({ fastify }: SluiceApp, url: string, payload: string, type = 'application/x-www-form-urlencoded') =>
   fastify.inject({ method: 'POST', url, payload, headers: { 'content-type': type } });
 
-/** The link of somebody who has the key of the service. */
+/** A link forged by someone who has the key of the service. */
 async function forged({ store }: SluiceApp, given: Link): Promise<string> {
   return `${ANSWERS}${seal(await store.keepSecret({ name: 'answers', secret: randomBytes(32) }), given)}`;
 }
@@ -128,7 +128,7 @@ describe('a link', () => {
     const runId = await begin();
     const url = await link();
     await waiting(app, runId, 'hold');
-    // What an expression asks is not known yet.
+    // The question is an expression that is not evaluated yet.
     expect((await app.fastify.inject(url)).body).toContain('<h1>Deploy: approval?</h1>');
     expect((await send(app, url, 'choice=reject')).statusCode).toBe(200);
     expect((await send(app, url, 'choice=approve')).statusCode).toBe(410);

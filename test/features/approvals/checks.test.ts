@@ -8,7 +8,7 @@ import { parseManifest } from '../../../src/manifest/load.ts';
 const PUBLIC = 'https://flows.example.com';
 const URL_OF = (key: string) => `\${waits.${key}.url}`;
 
-/** What `sluice check` says of a flow with these steps. */
+/** The issues that `sluice check` finds in a flow with these steps. */
 function issuesOf(steps: object, publicUrl: string | null = PUBLIC): string[] {
   const manifest = { id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', version: '1', steps };
   const { issues } = parseManifest(JSON.stringify(manifest), 'flow.json', {

@@ -20,7 +20,7 @@ async function startRuns(count: number): Promise<string[]> {
   return ids;
 }
 
-/** Ends every step that is due, until none is. */
+/** Ends every due step until none is left. */
 async function endAll(result: StepResult, keep: readonly string[] = []) {
   for (let isMore = true; isMore; ) {
     const now = dashboard.clock.now();

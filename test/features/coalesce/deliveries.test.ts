@@ -45,7 +45,7 @@ const sendTo = async ({ deliver }: Gateway, sent: Sent) => {
 
 const json = async <Value>({ get }: Gateway, path: string) => JSON.parse(await get(path)) as Value;
 
-/** What the step of a run made of all of its deliveries. */
+/** The output of the run's step, made from all of its deliveries. */
 async function outputOf(gateway: Gateway, runId: string) {
   type Steps = { status: string; output: Record<string, unknown> }[];
   const [step] = await eventually(

@@ -15,7 +15,7 @@ const arrival = (at: number, change: Partial<Arrival> = {}): Arrival => ({ ...li
 const of = { runId: 'first', revision: 3, isHeld: false };
 const opened = (change: Partial<Arrival> = {}) => openGroup(arrival(0, change), of);
 
-/** Adds deliveries at these times; undefined once one joins no more. */
+/** Adds deliveries at these times; undefined once one can no longer join. */
 function joinAll(times: readonly number[], change: Partial<Arrival> = {}): Group | undefined {
   return times.reduce<Group | undefined>((group, at) => group && joinGroup(group, arrival(at, change), of), opened());
 }
@@ -40,7 +40,7 @@ describe('a group of deliveries', () => {
   test('starts at once with as many as it collects, and takes no more', () => {
     const full = joinAll([10, 20, 30]);
     expect(full).toMatchObject({ deliveries: 4, dueAt: 30 });
-    // One that was read before the last of them may be stored after it.
+    // A delivery that arrived before the last one may be stored after it.
     expect(full && joinGroup(full, arrival(25), of)).toBeUndefined();
     expect(dueAtOf(arrival(7, { collect: 1 }))).toBe(7);
   });

@@ -3,7 +3,7 @@ import { checkTriggerExpressions } from '../../../src/manifest/trigger-expressio
 import type { Json } from '../../../src/model/json.ts';
 import { issuesAfter, rules } from '../../manifest/rules.ts';
 
-/** What is wrong with deliveries of a trigger that share runs in this way. */
+/** The issues of a trigger with this `coalesce` field. */
 function issues(coalesce: Json, trigger = 'github', name = 'coalesce') {
   const found = issuesAfter((manifest) => {
     const edited = manifest.triggers[trigger];

@@ -16,7 +16,7 @@ const dashboard = useDashboard('each', {}, [HOOK]);
 
 const open = (payload: object = {}) => dashboard.app.inject({ method: 'PUT', url: ADA, payload });
 const read = async () => (await dashboard.app.inject(`${ADA}/deliveries`)).json();
-/** On PostgreSQL what is newer than a transaction under way, of whomever, is not read yet. */
+/** PostgreSQL does not return rows newer than an open transaction, even another test's. */
 const readAll = (count: number) => eventually(read, ({ deliveries }) => deliveries.length === count);
 const advance = (from: string, to: string) =>
   dashboard.app.inject({ method: 'POST', url: `${ADA}/advance?${new URLSearchParams({ from, to })}` });

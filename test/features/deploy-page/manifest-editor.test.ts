@@ -11,7 +11,7 @@ const schema: Schema = JSON.parse(
   readFileSync(new URL('../../../manifests/manifest.schema.json', import.meta.url), 'utf8'),
 );
 
-/** What is offered at the mark |, and where it is put. */
+/** The completions at the mark |, and the text that they replace. */
 function completionAt(marked: string, explicit: boolean) {
   const pos = marked.indexOf('|');
   const doc = marked.replace('|', '');

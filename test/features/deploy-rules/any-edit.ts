@@ -34,7 +34,7 @@ const anyEdge: fc.Arbitrary<AnyEdge> = fc.record(
 );
 const anyStep = fc.record({ kind: anyKind, edges: fc.dictionary(fc.nat(6).map(String), anyEdge, { maxKeys: 3 }) });
 
-/** Any acyclic graph: a step runs after steps before it. */
+/** Any acyclic graph: steps run after earlier ones. */
 export const anySteps: fc.Arbitrary<Steps> = fc.array(anyStep, { minLength: 1, maxLength: 7 }).map((rows) =>
   Object.fromEntries(
     rows.map(({ kind: [type, inputs], edges }, index) => {
@@ -47,7 +47,7 @@ export const anySteps: fc.Arbitrary<Steps> = fc.array(anyStep, { minLength: 1, m
   ),
 );
 
-/** Makes another manifest of one; leaves alone what it does not fit. Never a cycle: edges lead to what came before. */
+/** Edits a manifest, or leaves it alone if the edit does not fit. Never makes a cycle: edges lead to earlier steps. */
 type Edit = (steps: Steps, key: string) => Steps;
 
 const withStep = (steps: Steps, key: string, change: Partial<AnyStep>): Steps => {
@@ -106,7 +106,7 @@ const EDITS: readonly Edit[] = [
   },
 ];
 
-/** A graph and what one to three edits make of it. */
+/** A graph, and the same after one to three edits. */
 export const anyEdit: fc.Arbitrary<{ before: Steps; after: Steps }> = fc
   .tuple(anySteps, fc.array(fc.tuple(fc.nat(EDITS.length - 1), fc.nat(6)), { minLength: 1, maxLength: 3 }))
   .map(([before, edits]) => {

@@ -16,7 +16,7 @@ const loop = (items: readonly number[], message: string) => ({
   steps: { say: step('LogMessage', { message }) },
 });
 
-/** Runs `before`, deploys `after` when the first step has run, and yields what the findings said with what came of it. */
+/** Runs `before`, deploys `after` when the first step has run; returns what the findings said, and what happened. */
 async function play(before: object, after: object, rest: object = {}) {
   const manifests = { before: { steps: before, ...rest }, after: { steps: after, ...rest } };
   const [old, next] = [stage.load(manifests.before), stage.load(manifests.after)];

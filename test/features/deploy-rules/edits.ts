@@ -2,14 +2,14 @@
 import type { FindingClass } from '../../../src/model/finding.ts';
 import { noOp, step } from './samples.ts';
 
-/** One kind of edit, what it is called, and whether a run in flight that is let finish is none the wiser. */
+/** One kind of edit, its name, and whether a run in flight that may finish notices nothing of it. */
 export interface Edit {
   readonly name: string;
   readonly before: object;
   readonly after: object;
-  /** Where every step has history. */
+  /** If every step has history. */
   readonly class: FindingClass;
-  /** No run in flight does anything else than it would have done; inputs excepted. */
+  /** Runs in flight do exactly what they would have done, except for inputs. */
   readonly isHarmless: boolean;
 }
 
@@ -22,7 +22,7 @@ const loop = <Children extends object>(steps: Children, rest: object = {}, ...af
   ...rest,
 });
 
-/** A bit of everything: a wait, a signal, a retry, a loop, a branch that is skipped and one that handles a failure. */
+/** A bit of everything: a wait, a signal, a retry, a loop, a skipped branch, and a branch that handles a failure. */
 const steps = {
   fetch: step('LogMessage', { message: 'fetch' }),
   pause: step('Delay', { seconds: 60 }, 'fetch'),

@@ -8,7 +8,7 @@ type Pair = readonly [unknown, unknown];
 const steps = { a: { type: 'NoOp' }, b: { type: 'NoOp', runAfter: { a: ['Succeeded'] } } };
 const cron = { cronExpression: '0 2 * * *' };
 
-/** Two values of every field; `undefined` where it is left out. */
+/** Two values of every field; `undefined` leaves it out. */
 const FLOW: Readonly<Record<string, Pair>> = {
   id: [undefined, '1f8fad5b-d9cb-469f-a165-70867728950e'],
   name: ['Orders', 'Returns'],

@@ -39,7 +39,7 @@ describe('the order of runs', () => {
     [by('trigger.key'), by('trigger.body.id'), ['serialize-changed caution']],
     [by('trigger.key'), by('trigger.key', 'stop'), ['serialize-on-failure-changed caution']],
     [by('trigger.key', 'stop'), by('trigger.key', 'continue'), ['serialize-on-failure-changed caution']],
-    // They mean the same.
+    // Both mean the same.
     [by('trigger.key'), by('trigger.key', 'continue'), ['serialize-on-failure-changed safe']],
   ])('a change is told: %#', (before, after, found) => {
     expect(compare(before, after).map(({ rule, class: gravity }) => `${rule} ${gravity}`)).toEqual(found);

@@ -21,7 +21,7 @@ const steps = (count: number, make: (at: number) => [string, StepDefinition]): G
 
 const chain: Shape = (count, name, message) =>
   steps(count, (at) => [`${name}${at}`, say(message(at), ...(at === 0 ? [] : [`${name}${at - 1}`]))]);
-/** From its last step to its first, against the order of the manifest. */
+/** Runs from its last step to its first, in reverse order of the manifest. */
 const backwards: Shape = (count, name, message) =>
   steps(count, (at) => [`${name}${at}`, say(message(at), ...(at === count - 1 ? [] : [`${name}${at + 1}`]))]);
 const apart: Shape = (count, name, message) => steps(count, (at) => [`${name}${at}`, say(message(at))]);
@@ -29,7 +29,7 @@ const apart: Shape = (count, name, message) => steps(count, (at) => [`${name}${a
 const plain = (at: number) => `says ${at}`;
 const reads = (at: number) => (at === 0 ? 'first' : '${steps.s0.output}');
 
-/** The graph, which counts how often anything is read of its steps. */
+/** The graph, with a count of all reads of its steps. */
 function counted(graph: Graph, work: { asks: number }): Graph {
   const counting = <Part extends object>(part: Part): Part =>
     new Proxy(part, {
@@ -50,7 +50,7 @@ function counted(graph: Graph, work: { asks: number }): Graph {
   return Object.fromEntries(Object.entries(graph).map(([key, step]) => [key, counting(step)]));
 }
 
-/** How often steps are read, of a graph and of one four times as large. */
+/** Compares the reads of a graph with those of a graph four times as large. */
 function expectLinear(work: (count: number) => number): void {
   const [few, many] = [work(60), work(240)];
   expect(few).toBeGreaterThan(0);

@@ -1,6 +1,6 @@
 import { isJsonArray, type Json, type JsonObject } from '../../../src/model/json.ts';
 
-/** A JSON merge patch applied, as RFC 7396 has it. */
+/** Applies a JSON merge patch as in RFC 7396. */
 export function mergePatch(target: Json, patch: Json): Json {
   if (!isObject(patch)) return patch;
   const merged: Record<string, Json> = isObject(target) ? { ...target } : {};

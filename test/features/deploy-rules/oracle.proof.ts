@@ -51,7 +51,7 @@ describe('what a finding says of runs in flight', () => {
       const findings = compareRevisions({ ...snapshots, live: QUIET, settings: SETTINGS });
       const cautions = findings.filter((finding) => finding.class === expected);
       const says = cautions.every(({ consequence }) => /nothing (else )?changes|as before/.test(consequence));
-      // A type whose new inputs the old handler happens to take is the one case that a comparison cannot tell.
+      // A comparison cannot tell one case: a step type with new inputs that the old handler happens to accept.
       if (!name.includes('that the old one takes too')) expect({ name, says }).toEqual({ name, says: isHarmless });
     }
   });

@@ -8,7 +8,7 @@ import { planNext, wire } from '../../../src/model/planner.ts';
 import { mergePatch } from './merge-patch.ts';
 import { compare, flow, snapshot, withHistory } from './samples.ts';
 
-/** What a step does when it starts, and what its condition says: the same whatever graph it stands in. */
+/** What a step does when it starts, and the result of its condition, whatever graph contains it. */
 type Outcomes = Readonly<Record<string, 'succeeds' | 'fails' | 'is skipped'>>;
 
 function endOf(graph: Graph, outcomes: Outcomes = {}): RunStatus {
@@ -87,7 +87,7 @@ describe('a run of a manifest to which the recipe was applied', () => {
         for (const findings of [found, found.filter((_, index) => choice[index % choice.length])]) {
           const kept = stepsOf(patched(flow(after), findings));
           const end = endOf(kept, outcomes);
-          // The requirement has a retired entry step do nothing, and what does nothing succeeds.
+          // The requirement keeps a retired entry step that does nothing, and such a step succeeds.
           const hasRetiredEntry = Object.entries(kept).some(
             ([key, { runAfter }]) => !Object.hasOwn(after, key) && Object.keys(runAfter).length === 0,
           );
@@ -113,7 +113,7 @@ describe('a run of a manifest to which the recipe was applied', () => {
 const KEYS = ['s0', 's1', 's2', 's3', 's4', 's5'];
 const statuses = fc.subarray(['Succeeded', 'Failed', 'Skipped'], { minLength: 1 });
 
-/** A graph, the same without some of its steps, and what each of them does. */
+/** A graph, the same without some of its steps, and the outcome of each step. */
 const anyRemoval = fc
   .record({
     edges: fc.array(fc.dictionary(fc.constantFrom(...KEYS), statuses, { maxKeys: 3 }), { minLength: 1, maxLength: 6 }),

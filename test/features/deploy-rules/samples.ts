@@ -16,18 +16,18 @@ const handlers = new Map([
 const rules = { ...plainRules, handlers };
 
 export const NOW = Date.parse('2026-03-01T12:00:00Z');
-/** Those of a service that sets nothing. */
+/** The settings of a service that sets nothing. */
 export const SETTINGS: ServiceSettings = readSettings({});
 export const QUIET: LiveFlow = { runsInFlight: 0, runs: [], stepsWithHistory: [], lastRunOfStep: {} };
 
-/** Nothing is in flight, and these steps ran. */
+/** Nothing is in flight, and these steps have run. */
 export function withHistory(...stepKeys: string[]): LiveFlow {
   return { ...QUIET, stepsWithHistory: stepKeys, lastRunOfStep: Object.fromEntries(stepKeys.map((key) => [key, NOW])) };
 }
 
 type Standing = 'ended' | 'waits' | 'runs' | 'due';
 
-/** Runs in flight by where they stand. */
+/** Runs in flight, by the state of their steps. */
 export function inFlight(...runs: Record<string, Standing>[]): LiveFlow {
   const rows = {
     ended: ['Succeeded', false],
@@ -52,7 +52,7 @@ export function inFlight(...runs: Record<string, Standing>[]): LiveFlow {
   };
 }
 
-/** A step as an author writes it, behind others that have to succeed. */
+/** A step as an author writes it, after others that must succeed. */
 export const noOp = (...after: string[]) => ({
   type: 'NoOp',
   runAfter: Object.fromEntries(after.map((key) => [key, ['Succeeded']])),
@@ -78,7 +78,7 @@ export function compare(before: object, after: object, live: LiveFlow = QUIET): 
   return compareRevisions({ before: snapshot(before), after: snapshot(after), live, settings: SETTINGS });
 }
 
-/** `rule class` of each finding. */
+/** `rule class` and path of each finding. */
 export function verdicts(findings: readonly Finding[]): string[] {
   return findings.map((finding) => `${finding.rule} ${finding.class} ${finding.path}`);
 }

@@ -23,18 +23,18 @@ export interface Performance {
   /** Status by step key. */
   readonly steps: Readonly<Record<string, string>>;
   readonly status: string;
-  /** Code of the error by step key, of steps that failed. */
+  /** Error code of the failed steps, by step key. */
   readonly errors: Readonly<Record<string, string>>;
   /** Recorded input by step key. */
   readonly inputs: Readonly<Record<string, Json>>;
 }
 
-/** Runs old manifests, deploys new ones in the middle, and lets the runs finish. */
+/** Runs old manifests, deploys new ones in between, and lets the runs finish. */
 export interface Stage {
   load(manifest: object): LoadedFlow;
   /**
    * Runs `before` and, after so many attempts, deploys `after`. `betweenClaimAndStart` deploys when the next step is
-   * claimed already. Without `after` nothing is deployed.
+   * already claimed. Without `after`, nothing is deployed.
    */
   perform(play: {
     before: object;
@@ -42,11 +42,11 @@ export interface Stage {
     attempts?: number;
     betweenClaimAndStart?: boolean;
   }): Promise<Performance>;
-  /** A run that starts after the deploy. */
+  /** Runs a run that starts after the deploy. */
   performNext(before: object, after: object): Promise<Performance>;
 }
 
-/** What no deploy may change: inputs are the one thing that runs in flight take from the newest revision. */
+/** What no deploy may change: runs in flight take only inputs from the newest revision. */
 export function whatRan({ calls, steps, status }: Performance): Pick<Performance, 'calls' | 'steps' | 'status'> {
   return { calls, steps, status };
 }

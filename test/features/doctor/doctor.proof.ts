@@ -26,7 +26,7 @@ test('doctor looks at the database of a running service, and names damage, what 
   expect(await run([])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('no such file') });
 
   const store = await openSqliteStore({ path });
-  // The command is a process with the clock of the machine.
+  // The command is a process with the machine's clock.
   for (let n = 1; n <= 200; n += 1) {
     await store.accept(acceptanceOf(n, { nonce: aNonce({ value: `nonce ${n}`, expiresAt: Date.now() + 3_600_000 }) }));
   }
@@ -35,7 +35,7 @@ test('doctor looks at the database of a running service, and names damage, what 
   expect(well.of('tables')[0]?.message).toMatch(/runs \d/);
   expect(well.of('oldest run')[0]?.message).toMatch(/ has been in flight for \d+ /);
   expect(well.of('retention')).toMatchObject([{ status: 'ok', message: expect.stringContaining('0 nonces') }]);
-  // The service goes on.
+  // The service continues.
   await store.accept(acceptanceOf(201));
   await store.close();
 

@@ -5,7 +5,7 @@ import type { PathType, PathUse } from '../../../src/model/payload.ts';
 
 type PathRow = Parameters<typeof findDrift>[0][number];
 
-/** Rows as the store has them after so many deliveries; each type in a row with how often, `|` begins another hour, `>` the next day. */
+/** Stored rows after a story of deliveries: each type with its count, `|` starts another hour, `>` the next day. */
 function rowsOf(story: string, hoursApart = 1): PathRow[] {
   const rows = new Map<string, PathRow>();
   let n = 0;

@@ -4,7 +4,7 @@ import { joined, keyReads, stepReads } from '../../../src/features/drift/payload
 import { prepareRevision } from '../../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
 
-/** What a graph reads of deliveries. Steps are given by key: their message, after which, and what else they have. */
+/** The parts of deliveries that a graph reads. Steps by key: `message`, `after`, and other fields in `more`. */
 function readsOf(steps: Record<string, { message?: string; after?: object; more?: object }>): string[] {
   const graph = Object.fromEntries(
     Object.entries(steps).map(([key, { message = '', after = {}, more = {} }]) => [

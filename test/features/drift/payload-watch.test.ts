@@ -12,9 +12,9 @@ const logger = pino({ level: 'silent' });
 const MESSAGE = `order \${trigger.body.order.id} of \${trigger.headers["x-shop"]}`;
 
 let workspace: Workspace;
-/** It listens to nobody, so that it looks only when it is told. */
+/** It does not listen, so it looks only when told to. */
 let app: SluiceApp;
-/** Each test has a flow of its own. */
+/** Each test has a different flow. */
 let flowId: string;
 beforeAll(async () => {
   workspace = await createWorkspace();
@@ -40,7 +40,7 @@ async function deploy(message = MESSAGE, searchKeys: object = { event: 'body.kin
   expect(statusCode).toBe(200);
 }
 
-/** Sends so many deliveries, and yields their ids in the order in which they came. */
+/** Sends so many deliveries; returns their ids in order of arrival. */
 async function send(count: number, body: unknown, headers: object = {}): Promise<string[]> {
   const payload = typeof body === 'string' ? body : JSON.stringify(body);
   const sent = { 'content-type': 'application/json', 'x-shop': 'a', ...headers };
@@ -51,7 +51,7 @@ async function send(count: number, body: unknown, headers: object = {}): Promise
 
 const clock = { now: () => Date.now(), monotonic: () => performance.now() };
 
-/** Looks once, as often as there are watchers at the same time. */
+/** Looks once with each of so many watchers, all at the same time. */
 async function look({ watchers = 1, at = clock } = {}): Promise<void> {
   const list = () =>
     app
@@ -61,7 +61,7 @@ async function look({ watchers = 1, at = clock } = {}): Promise<void> {
   const services = { store: app.store, triggers: () => ({ list }), clock: at, logger };
   const watches = Array.from({ length: watchers }, () => createPayloadWatch(services));
   for (const watch of watches) watch.sweep();
-  // A trigger that is being looked at is looked at to the end.
+  // A look at a trigger that has started is completed.
   await Promise.all(watches.map((watch) => watch.stop()));
 }
 
@@ -169,7 +169,7 @@ describe('a path that deliveries no longer have', () => {
     await send(1, '\u0000\u0001', { 'content-type': 'application/octet-stream' });
     await send(1, '{"__proto__":{"id":1}}');
     await send(1, '');
-    // Nested too deeply to be read: it tells nothing.
+    // Nested too deeply to be read, so it adds nothing.
     await send(1, '['.repeat(2000) + ']'.repeat(2000));
     await look();
     expect(await figures()).toEqual(['body.id of any: 2 of 6']);
@@ -232,7 +232,7 @@ describe('a watch', () => {
   it('keeps no value of a delivery', async () => {
     await deploy();
     await send(25, { kind: 'created', order: { id: 'canary-of-a-value' } });
-    // Longer than any part of an id, in which a few digits may stand by chance.
+    // Longer than any part of an id, where a few digits might occur by chance.
     await send(3, { kind: 'created', order: { id: 4_711_471_147_114_711 } });
     await look();
     const { store } = app;

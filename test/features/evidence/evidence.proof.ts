@@ -49,7 +49,7 @@ describe('a bundle of evidence', () => {
     const sealed = sealEvidence(SUBJECT, parts, privateKey);
     const places = [...sealed].flatMap((unit, at) => (/[A-Za-z0-9]/.test(unit) ? [at] : []));
     for (const at of places) {
-      // The neighbour too: at the end of Base64 it may stand for the same bytes.
+      // Also the neighbouring character: at the end of Base64 it may mean the same bytes.
       for (const other of [sealed[at] === 'A' ? 'B' : 'A', String.fromCharCode(sealed.charCodeAt(at) ^ 1)]) {
         if (!/[A-Za-z0-9]/.test(other)) continue;
         const verdict = verifyEvidence(`${sealed.slice(0, at)}${other}${sealed.slice(at + 1)}`, publicKey);
@@ -133,7 +133,7 @@ describe('sluice evidence', () => {
     const { stdout } = await cli('evidence', 'verify', 'claims.json', '--key', 'public.pem');
     expect(stdout).toContain(`proven: signed by ${keyName(publicKey)} on`);
     expect(stdout).not.toContain('somebody');
-    // Nor does what it says steer the terminal.
+    // Nor can its text control the terminal.
     expect(stdout).toContain('Sluice \\u001b[2J\\u202e');
   });
 

@@ -97,7 +97,7 @@ describe('stacked bars', () => {
 });
 
 describe('the name of a bar', () => {
-  // Days are counted in UTC: west of Greenwich their beginning still belongs to the day before.
+  // Days are counted in UTC: west of Greenwich, their start is still on the previous local day.
   it.each([['America/New_York'], ['Europe/Berlin'], ['Pacific/Kiritimati'], ['UTC']])(
     'of a day is that day, seen from %s',
     (timeZone) => {
@@ -109,7 +109,7 @@ describe('the name of a bar', () => {
   it.each([
     ['America/New_York', Date.UTC(2026, 10, 22, 2), /21.*21:00$/],
     ['Europe/Berlin', Date.UTC(2026, 10, 22, 23), /23.*00:00$/],
-    // The hour that summer time leaves out.
+    // The hour that summer time skips.
     ['Europe/Berlin', Date.UTC(2026, 2, 29, 1), /29.*03:00$/],
   ])('of an hour is the hour of the clock in %s', (timeZone, ms, text) => {
     expect(bucketName(ms, { isByDay: false, timeZone })).toMatch(text);

@@ -49,7 +49,7 @@ const json = (body: unknown): Sent => ({
   body: JSON.stringify(body),
 });
 
-/** The answer, once it is made sure of that no run started. */
+/** Returns the answer after checking that no run started. */
 async function probe(slug: string, sent: Sent) {
   const before = await gateway.countRuns();
   const answer = await gateway.deliver(slug, sent);

@@ -10,7 +10,7 @@ import { createMetrics } from '../../../src/telemetry/metrics.ts';
 import { fakeClock } from '../../flows/fixture.ts';
 import { acceptanceOf, flowId } from '../../store/samples.ts';
 
-/** A flow that starts no runs, unless the test opens it, on a store whose answers come when the test lets them. */
+/** A flow that starts no runs, unless the test opens it, on a store that answers when the test says so. */
 function holdingOn() {
   const rows = { held: 0, isLost: false };
   const flow = { isOpen: false, deployed: { record: { isEnabled: true } } as DeployedFlow };
@@ -76,7 +76,7 @@ test('a delivery counts once, though the store counted it before it answered tha
 
 test('a delivery counts once, though it was held while the store counted', async () => {
   const { rows, holding, hold, answerHolds, answerCounts, counted } = holdingOn();
-  // Those of another process.
+  // Held by another process.
   rows.held = 4;
   const refreshed = holding.refresh(flowId);
   const held = hold();

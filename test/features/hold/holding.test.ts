@@ -7,7 +7,7 @@ import type { Store } from '../../../src/store/store.ts';
 import { buildApp, openEmptyStore } from '../../database.ts';
 import { createWorkspace, eventually, GITHUB_SECRET, githubManifest, type Workspace } from '../../e2e/service.ts';
 
-/** Of the flow of the test. */
+/** The flow of the test. */
 let id: string;
 let slug: string;
 beforeEach(() => {
@@ -32,7 +32,7 @@ afterAll(async () => {
   await workspace.remove();
 });
 
-/** The service of all tests that need no other, which may hold. */
+/** The service of all tests that need no other; its flow can hold deliveries. */
 async function open(): Promise<SluiceApp> {
   await put(shared, manifestOf());
   return shared;
@@ -49,7 +49,7 @@ async function build({ folder }: Workspace, settings: SettingsInput = {}, store?
   return app;
 }
 
-/** A service of the test's own. It can be stopped, and started again in its folder. */
+/** A service for one test, which can stop it and start it again in its folder. */
 async function start(settings: SettingsInput = {}, inputs: object = {}, store?: Store) {
   const own = await createWorkspace();
   await own.writeManifest('push.json', manifestOf(inputs));
@@ -279,7 +279,7 @@ describe('held deliveries', () => {
 
 describe('the bounds of what is held', () => {
   it('refuse more than so many bytes, and accept again once there is room', async () => {
-    // Each takes 1024 bytes beside its headers and body, and a flow has half.
+    // Each takes 1024 bytes in addition to its headers and body, and a flow may use half.
     const held = { maxRows: Number.POSITIVE_INFINITY, maxBytes: 6000 };
     const { app } = await start({}, {}, await openEmptyStore({ held }));
     await act(app, 'drain');

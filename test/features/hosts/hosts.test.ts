@@ -44,7 +44,7 @@ describe('hosts that are not called', () => {
     const link = '/flows/hosts?host=https%3A%2F%2Fa.example.com';
     const down = 'a.example.com is down since 2026-11-21T12:00:00Z: connection refused, 10 requests in a row';
     const next = 'next try 2026-11-21T12:01Z; check whether it is up';
-    // A flow each, so that the owners of each hear of it.
+    // One for each flow, so that the owners of each get it.
     expect(openCircuits(hosts, { now: NOW, flows }, new Map([['https://a.example.com', runs]]))).toEqual([
       { ...item, message: `${down}; at least 200 runs of ERP booking wait; ${next}`, link, flowId: FLOW_ID },
       { ...item, message: `${down}; 1 run of gone waits; ${next}`, link, flowId: 'gone' },

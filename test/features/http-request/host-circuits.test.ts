@@ -112,7 +112,7 @@ describe('the circuit of a host', () => {
     const slow = slowDown(store, changeCircuit);
     const probing = ask(hosts);
     await slow.asked;
-    // One that was sent before the circuit opened asks for time.
+    // The answer to an earlier request, sent before the circuit opened, asks for time.
     if (late.kind === 'go') late.end({ kind: 'refused', error: 'answered 429', forMs: 1000 });
     const looking = hosts.look();
     slow.goOn();
@@ -135,7 +135,7 @@ describe('the circuit of a host', () => {
     const looking = hosts.look();
     await slow.asked;
     const closing = hosts.closeCircuit(ORIGIN);
-    // It reads what is stored before it closes the circuit.
+    // It reads the stored state before it closes the circuit.
     await setImmediate();
     slow.goOn();
     await Promise.all([looking, closing]);
@@ -199,7 +199,7 @@ describe('the circuit of a host', () => {
 
 describe('the circuit of an endpoint', () => {
   const other = { caller: 'flow 2', endpoint: 'step b' };
-  /** Of the same caller. */
+  /** The same caller's other endpoint. */
   const elsewhere = { endpoint: 'step c' };
   const asked = { kind: 'refused', error: 'answered 429', forMs: 3_600_000 } as const;
 

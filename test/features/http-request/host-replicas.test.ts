@@ -25,13 +25,13 @@ const acts = fc.array(
   }),
   { minLength: 10, maxLength: 60 },
 );
-/** What the store does, one after another: how long it takes before and after it answers, and whether it is away. */
+/** The store's behaviour, call by call: how long it takes before and after it answers, and whether it is away. */
 const answers = fc.array(fc.record({ before: turns, after: turns, isAway: fc.nat({ max: 9 }).map((n) => n === 0) }), {
   minLength: 5,
   maxLength: 20,
 });
 
-/** The store was away. */
+/** Ignores the error: the store was away. */
 const untold = () => {};
 
 async function pass(count: number): Promise<void> {

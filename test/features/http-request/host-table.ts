@@ -16,11 +16,11 @@ interface Parked {
   dueAt: number;
 }
 
-/** What is stored of hosts, in memory, for one process or several. */
+/** The stored data about hosts, in memory, for one process or several. */
 export function sharedStore(replica: string) {
   const circuits = new Map<string, CircuitRecord>();
   const released: { queue: string; limit: number; at: number }[] = [];
-  /** So many wait, whatever is released. */
+  /** Fixed numbers of waiting steps, whatever is released. */
   const waits = new Map<string, number>();
   const parked: Parked[] = [];
   const places = new Map<string, { owner: string; until: number }>();
@@ -87,7 +87,7 @@ export function sharedStore(replica: string) {
   };
 }
 
-/** Lets steps call the host as a service would: claimed when they are due, parked where they have to wait; yields when each was sent. */
+/** Runs steps that call the host, as a service does: claimed when due, parked while waiting; returns the send times. */
 export async function runSteps(
   { hosts, time, store }: Pick<ReturnType<typeof setUp>, 'hosts' | 'time'> & { store: ReturnType<typeof sharedStore> },
   comesAt: readonly number[],
@@ -184,7 +184,7 @@ export async function open(hosts: Hosts, end = FAILED, more = {}): Promise<void>
   for (let count = 0; count < 3; count += 1) await send(hosts, end, more);
 }
 
-/** Lets changes of circuits wait, and tells when the first one does. */
+/** Holds back changes of circuits; `asked` resolves at the first one. */
 export function slowDown(
   store: ReturnType<typeof sharedStore>,
   changeCircuit: ReturnType<typeof sharedStore>['changeCircuit'],

@@ -125,7 +125,7 @@ describe('requests at once', () => {
     expect(second.kind).toBe('go');
     const message = expect.stringContaining('2 requests at once');
     expect(await ask(hosts)).toMatchObject({ kind: 'wait', why: 'atOnce', message });
-    // Told twice, it counts once.
+    // Ended twice, it counts once.
     if (first.kind === 'go') first.end(ANSWERED);
     if (first.kind === 'go') first.end(ANSWERED);
     expect(await ask(hosts, { waitedIn: ORIGIN })).toMatchObject({ kind: 'go' });

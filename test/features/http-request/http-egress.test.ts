@@ -81,7 +81,7 @@ describe('redirects', () => {
       const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.1'] });
       const { origin } = await serve((_request, response) => response.writeHead(302, { location }).end());
       const result = await call(handler, { url: origin });
-      // The name "localhost" has the allowed address too: there nobody listens on port 1.
+      // The name "localhost" also has the allowed address, where no server listens on port 1.
       expect(result).toMatchObject({ code: location.includes('localhost') ? 'network_error' : 'egress_refused' });
     },
   );

@@ -6,7 +6,7 @@ import { serve } from '../../flows/handlers/loopback-server.ts';
 
 const handler = createHttpRequestHandler({ egressAllow: ['127.0.0.0/8'] });
 
-/** Answers one after the other; the last one again and again. A number is a status without a body. */
+/** Gives these answers in order; the last one repeats. A number is a status without a body. */
 async function polled(inputs: object, answers: (object | number)[]) {
   const { origin } = await serve((_request, response) => {
     const answer = answers.length > 1 ? answers.shift() : answers[0];

@@ -70,7 +70,7 @@ describe('a signed request', () => {
   );
 });
 
-/** Of localhost, signed by itself, until 2126: `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256`. */
+/** Self-signed for localhost, until 2126: `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256`. */
 const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUX1Y07lAArkTqgMKred0hjuNttZgwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE2MDczNloYDzIxMjYxMDI5

@@ -81,7 +81,7 @@ describe('a step whose host is not well', () => {
     let done: string | undefined;
     for (let probes = 0; probes < 3 && done === undefined; probes += 1) {
       time.now += 70_000;
-      // As they are due: the one that waits least is released first.
+      // By due time: the step with the shortest wait is released first.
       waiting = waiting.sort((a, b) => untilOf(a.result) - untilOf(b.result));
       for (const step of waiting) {
         const { idempotencyKey } = step;
