@@ -61,7 +61,7 @@ const KINDE: WebhookInputs = {
   webhookEnforcementMode: 'Enforce',
 };
 
-/** Limits count by flow, so that one chain serves every test. */
+/** Limits count by flow, so one chain serves every test. */
 const CHAIN = gateChain();
 
 interface Chain {
@@ -75,7 +75,7 @@ function triggerOf({ inputs, trigger = {} }: Chain): WebhookTrigger {
   return sampleTrigger(inputs, { ...(bodySchema && { bodySchema }), ...trigger });
 }
 
-/** The entrance of such a trigger, as a service with these settings prepares it. */
+/** The entrance of a trigger with this chain, as a service with these settings prepares it. */
 function entrance(chain: Chain, settings: Partial<SignatureSettings> = {}, defaultMode: EnforcementMode = 'Enforce') {
   return entranceOf(triggerOf(chain), { preparer: gatePreparer(CHAIN, sampleSettings(settings)), defaultMode });
 }
@@ -299,7 +299,7 @@ describe('access', () => {
   });
 });
 
-/** Values of each field that decides who gets in, those left out included. */
+/** Values of each field that decides about access, including omitted ones. */
 const FIELD_VALUES: { readonly [Field in keyof WebhookInputs]?: readonly WebhookInputs[Field][] } = {
   webhookEnforcementMode: [undefined, 'Enforce', 'Enforce', 'Audit', 'Off'],
   webhookSignatureScheme: [
@@ -350,7 +350,7 @@ const anySettings = fc.record({
   allowLegacySha1: fc.boolean(),
 });
 
-/** Deliveries of one sender, one after the other; each is answered before the next. */
+/** Deliveries of one sender in sequence; each is answered before the next. */
 interface Probe {
   readonly scheme: string | undefined;
   readonly key: string;
@@ -373,7 +373,7 @@ const anyProbe: fc.Arbitrary<Probe> = fc.record({
 
 const COPIES = 5;
 
-/** Which deliveries of the probe are accepted, by the gates of the service and a store that knows no nonce yet. */
+/** Which deliveries of the probe the service's gates accept, with a store that knows no nonce yet. */
 async function accepted(probe: Probe, inputs: WebhookInputs, given: Partial<SignatureSettings>): Promise<boolean[]> {
   const clock = new FakeClock();
   const settings = sampleSettings({ ...given, clock });
@@ -416,7 +416,7 @@ function signed(
   return sampleDelivery({ ...about, headers: { ...headers, ...Object.fromEntries(sent) } });
 }
 
-/** How many of the first deliveries were accepted: a slower limit lets others of them pass, and never more. */
+/** How many of the first deliveries were accepted: a slower limit accepts different ones, but never more. */
 const countTo = (at: number, results: readonly boolean[]) => results.slice(0, at + 1).filter(Boolean).length;
 
 /** A manifest that does not load is never deployed. */
@@ -447,7 +447,7 @@ describe('any two chains', () => {
       ),
       { numRuns: 250 },
     );
-    // The probes do tell chains apart, and the chains do differ.
+    // The probes do distinguish chains, and the chains do differ.
     expect(Math.min(...Object.values(seen))).toBeGreaterThan(10);
   });
 

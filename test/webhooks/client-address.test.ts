@@ -11,7 +11,7 @@ const address = fc.oneof(
   octet.map((a) => `2001:db8::${a.toString(16)}`),
 );
 const proxy = fc.tuple(octet, octet).map(([a, b]) => `10.0.${a}.${b}`);
-/** Whatever a client may put into the header, the likely attacks among it. */
+/** Any header that a client may send, including likely attacks. */
 const forged = fc.option(
   fc
     .array(
@@ -24,7 +24,7 @@ const forged = fc.option(
   { nil: undefined },
 );
 
-/** The header after each proxy has appended the peer that it saw. */
+/** The header after each proxy appended the address that it saw. */
 function throughProxies(sent: string | undefined, client: string, proxies: readonly string[]) {
   const seen = [client, ...proxies.slice(0, -1)];
   const appended = seen.join(', ');
@@ -108,7 +108,7 @@ describe('client address', () => {
     // Two proxies, depth 1: 10.0.0.1 connects, and wrote that 10.0.0.2 called it.
     ['192.0.2.1, 10.0.0.2', '10.0.0.1', '192.0.2.1'],
     ['127.0.0.1, 192.0.2.1, 10.0.0.2', '10.0.0.1', '192.0.2.1'],
-    // The client calls the inner proxy, or the service, directly, and writes the rest itself.
+    // The client calls the inner proxy or the service directly, and writes the rest itself.
     ['127.0.0.1, 192.0.2.9', '10.0.0.1', '10.0.0.1'],
     ['127.0.0.1, 10.0.0.2', '192.0.2.9', '192.0.2.9'],
     ['127.0.0.1, unknown', '10.0.0.1', '10.0.0.1'],

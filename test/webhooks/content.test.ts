@@ -13,7 +13,7 @@ const CAP = 64 * 1024;
 
 let common: Promise<Gateway> | undefined;
 
-/** One for all tests that need no trigger of their own. */
+/** One for all tests that need no special trigger. */
 function plain(): Promise<Gateway> {
   common ??= openForFile(open);
   return common;
@@ -39,7 +39,7 @@ const encoded = (sent: Sent, encoding: string): Sent => ({
   headers: { ...sent.headers, 'content-encoding': encoding },
 });
 
-/** The status and, of an accepted delivery, what its flow read. */
+/** The status and, for an accepted delivery, the data that its flow read. */
 async function outcome({ deliver, get }: Gateway, slug: string, sent: Sent) {
   const { status, text } = await deliver(slug, sent);
   const answer = JSON.parse(text);

@@ -116,7 +116,7 @@ it('reads the document of a button of Slack, and a slash command as the form tha
 });
 
 describe('the document in a message of Amazon SNS', () => {
-  // The gates have tests of their own; here the trigger watches.
+  // The gates have their own tests; here the trigger only watches.
   const SNS: WebhookInputs = {
     webhookEnforcementMode: 'Off',
     webhookSignatureScheme: 'AmazonSns',

@@ -39,7 +39,7 @@ test('a service that is alone on its file stops at once', async () => {
   const { app, ready } = await open('sqlite::memory:');
   expect(await ready()).toBe(200);
   const closed = app.close();
-  // The listener is closed in the same turn: nobody else would answer, so there is nothing to wait for.
+  // The listener closes in the same turn: no other process could answer, so there is nothing to wait for.
   await expect(ready()).rejects.toThrow('fetch failed');
   await closed;
 });

@@ -19,12 +19,12 @@ const hex = (text: string) => createHmac('sha256', KEY).update(text).digest('hex
 
 const open = sharedGateways();
 
-/** A service of the test's own. */
+/** A service for one test. */
 async function start(triggers: Record<string, WebhookInputs>): Promise<Gateway> {
   return startGateway({ triggers });
 }
 
-/** Signed anew at each attempt, as the publisher does. */
+/** Signed again for each attempt, as the publisher does. */
 function stripe(value: unknown, second = NOW): Sent {
   const body = typeof value === 'string' ? value : JSON.stringify(value);
   const signature = `t=${second},v1=${hex(`${second}.${body}`)}`;

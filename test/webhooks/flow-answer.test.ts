@@ -124,7 +124,7 @@ describe('a trigger with webhookRespond', () => {
       { webhookWhen: 'body.n > 0', webhookEventId: 'string(body.n)', webhookHoldDeliveries: true, withinSeconds: 20 },
     );
     expect(JSON.parse((await gateway.deliver('hook', push({ n: 0 }))).text)).toMatchObject({ filtered: true });
-    // Not by the gateway, which hangs up when it is closed.
+    // Not with the gateway's client, which hangs up when the gateway closes.
     const first = fetch(`${gateway.url}/flows/api/webhook/hook`, {
       method: 'POST',
       ...push({ n: 1 }, 'one'),
@@ -136,7 +136,7 @@ describe('a trigger with webhookRespond', () => {
     expect(JSON.parse((await gateway.deliver('hook', push({ n: 1 }, 'two'))).text)).toMatchObject({ duplicate: true });
     await fetch(`${gateway.url}/flows/api/flows/${FLOW}/disable`, { method: 'POST' });
     expect(JSON.parse((await gateway.deliver('hook', push({ n: 2 }, 'three'))).text)).toMatchObject({ held: true });
-    // A stop answers who waits.
+    // A stop answers waiting senders.
     await gateway.close();
     expect(await (await first).json()).toEqual({ runId: expect.any(String), deliveryId: expect.any(String) });
   });

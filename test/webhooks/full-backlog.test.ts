@@ -44,6 +44,6 @@ it('answers 503 while more steps are due than may be, keeps nothing, and accepts
     () => deliver(nonce),
     ({ status }) => status !== 503,
   );
-  // Accepted, and not a repetition: nothing was kept of what was refused.
+  // It was accepted, not a duplicate: the refusals stored nothing.
   expect((await deliver(nonce)).status).toBe(409);
 });

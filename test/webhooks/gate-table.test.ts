@@ -21,11 +21,11 @@ const time = (offsetSeconds: number) => ({ 'x-time': String(Math.trunc(Date.now(
 interface Row {
   readonly gate: string;
   readonly passing: WebhookInputs;
-  /** What makes the same gate refuse; the passing configuration where not given. */
+  /** Inputs that make the same gate refuse; the passing inputs by default. */
   readonly failing?: WebhookInputs;
   readonly good?: Record<string, string>;
   readonly bad?: Record<string, string>;
-  /** Whether another delivery like it comes first. */
+  /** Whether a similar delivery comes first. */
   readonly isSecond?: boolean;
   readonly reason: Reason;
   readonly statusCode: number;

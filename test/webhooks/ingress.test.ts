@@ -33,7 +33,7 @@ function signedHeaders(body: string | Buffer): Record<string, string> {
   return { 'x-hub-signature-256': sign(body), 'x-github-delivery': randomUUID() };
 }
 
-/** Writes exact bytes to the socket and yields the whole answer; nothing in between tidies headers up. */
+/** Writes exact bytes to the socket and returns the whole answer; no client changes the headers. */
 async function raw(url: string, request: (string | Buffer)[]): Promise<string> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -257,7 +257,7 @@ describe('no answer of the receive endpoint is active content', () => {
   });
 });
 
-// It reaches into the file of SQLite.
+// Skipped on PostgreSQL: it changes SQLite's file.
 it.skipIf(isOnPostgres())(
   'answers 503 when the store cannot take a delivery, and accepts the retry with the same nonce',
   async () => {
@@ -265,7 +265,7 @@ it.skipIf(isOnPostgres())(
     const body = '{}';
     const headers = signedHeaders(body);
     const blocker = new (await import('better-sqlite3')).default(`${service.workspace.folder}/own.db`);
-    // Another connection renames what acceptance writes to: the statement fails, as on a damaged or full disk.
+    // Another connection renames a table of the acceptance, so that the statement fails, as on a damaged or full disk.
     blocker.exec('ALTER TABLE runs RENAME TO runs_away');
     const refused = await fetch(service.hook, { method: 'POST', headers, body });
     expect([refused.status, ((await refused.json()) as Refused).reason]).toEqual([503, 'store_unavailable']);
@@ -336,7 +336,7 @@ it('believes what a trusted proxy says about the client, and no other sender', a
   expect((await fetch(proxied.hook, { method: 'POST', headers: forwarded, body })).status).toBe(200);
 });
 
-/** Opens a socket and writes the text; yields the socket and, once the other side has hung up, all that came back. */
+/** Opens a socket and writes the text; returns the socket and, once the other side closed it, the whole answer. */
 async function hold(url: string, text: string): Promise<{ socket: Socket; answer: Promise<string> }> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -359,7 +359,7 @@ it.each([
   const service = await open({ enforcementMode: 'Enforce', maxBodyBytes: 1_048_576 });
   const request = post('/flows/api/webhook/push', headers);
   await Promise.all(Array.from({ length: 300 }, () => hold(service.url, request)));
-  // A request on a socket that was opened later is read later: once it is answered, all others were seen.
+  // Sockets are read in the order of opening: once this request is answered, all others have been read.
   const first = await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' });
   const second = await fetch(service.hook, { method: 'POST', headers: signedHeaders('{}'), body: '{}' });
   expect([first.status, second.status]).toEqual([200, 200]);
@@ -429,7 +429,7 @@ describe('what is no POST', () => {
 });
 
 describe('a stop', () => {
-  // It looks into the file of SQLite.
+  // Skipped on PostgreSQL: it reads SQLite's file.
   it.skipIf(isOnPostgres())('answers 503 with a reason to what arrives meanwhile, and records a delivery', async () => {
     const service = await open({ enforcementMode: 'Enforce', databaseUrl: 'sqlite:own.db' });
     const body = '{"a":1}';

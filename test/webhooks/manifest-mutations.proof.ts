@@ -14,11 +14,11 @@ import { FakeClock, NOW, sampleDelivery } from './samples.ts';
 
 const FOLDER = join(import.meta.dirname, '../../manifests');
 
-/** Fields whose edit says that less is checked: whoever changes one of them means it. */
+/** Fields whose edits clearly say that less is checked, so the author intends it. */
 const SAYS_SO = ['webhookEnforcementMode', 'webhookSignatureScheme', 'webhookReplayToleranceSeconds', 'inputs'];
 
 const clock = new FakeClock();
-// The weakest default there is: what a manifest does not say itself is off.
+// The weakest default: anything that a manifest does not set is off.
 const settings = readSettings({ SLUICE_ENFORCEMENT_MODE: 'Off' });
 const extensions = prepareExtensions({ settings, extensions: {}, environment: {}, clock, folder: FOLDER });
 
@@ -30,7 +30,7 @@ interface Mutation {
   readonly manifest: Json;
 }
 
-/** Undefined where the manifest does not load: then it serves nobody. */
+/** Undefined if the manifest does not load; then it accepts no deliveries. */
 function load(manifest: Json): PreparedTrigger[] | undefined {
   const { flow, issues } = parseManifest(JSON.stringify(manifest), 'sample.json', extensions.rules.folder);
   if (flow === undefined || issues.some(({ severity }) => severity === 'error')) return undefined;
@@ -44,7 +44,7 @@ function load(manifest: Json): PreparedTrigger[] | undefined {
   return [...table.list()];
 }
 
-/** Deliveries to the trigger that are wrong in one way each. */
+/** Deliveries to the trigger, each wrong in one way. */
 function wrongDeliveries({ trigger }: PreparedTrigger) {
   const scheme = resolveScheme(extensions.gates.settings.schemes, trigger.inputs);
   const key = trigger.keys.current;
@@ -104,7 +104,7 @@ function pathsOf(value: Json, path: Path): Path[] {
   return [...own, ...Object.entries(value).flatMap(([name, member]) => pathsOf(member, [...path, name]))];
 }
 
-/** A copy in which one member is replaced by what `edit` makes of it. */
+/** A copy in which `edit` replaces one member. */
 function changed(value: Json, [name, ...rest]: Path, edit: (value: Json) => [string, Json][]): Json {
   const members = Object.entries(value as Record<string, Json>);
   return Object.fromEntries(
@@ -139,7 +139,7 @@ describe.each(['github-push.json', 'payments.json'])('%s', (file) => {
     }
     expect([...opened.keys()].filter((field) => !SAYS_SO.includes(field))).toEqual([]);
     for (const [field, edits] of opened) {
-      // A misspelt name is refused at load: nobody means that.
+      // A misspelt name is refused at load, because it is never intended.
       expect([field, ...edits]).not.toContain('misspelt');
     }
     expect([...(opened.get('webhookEnforcementMode') ?? [])].sort()).toEqual(['left out', 'set to "Off"']);

@@ -31,7 +31,7 @@ async function bench(deliveryStore: 'database' | 'memory'): Promise<Bench> {
         settings: { enforcementMode: 'Enforce', port: 0, deliveryStore, ...settings },
         extensions,
         folder: workspace.folder,
-        // What it deploys lets more pass, on purpose.
+        // Its deploys widen access on purpose.
         allow: ['access'],
         clock: { now: () => clock.ms, monotonic: () => clock.ms },
       });
@@ -55,7 +55,7 @@ const stripe = (webhookReplayToleranceSeconds?: number) => ({
   ...(webhookReplayToleranceSeconds === undefined ? {} : { webhookReplayToleranceSeconds }),
 });
 
-/** What the publisher signed at the start, sent now. */
+/** Sends now what the publisher signed at the start. */
 async function sendCaptured(url: string): Promise<number> {
   const at = START / 1000;
   const signature = createHmac('sha256', KEY).update(`${at}.${BODY}`).digest('hex');
@@ -110,7 +110,7 @@ describe.each(deliveryStores())('an accepted delivery, its records in the %s', (
     const { url } = await start({ nonceTtlSeconds: 60 }, { verifiers: [{ name: 'Slow', verify }] });
     const send = async () => (await fetch(url, { method: 'POST', headers: { 'x-id': '1' }, body: BODY })).status;
     expect(await send()).toBe(200);
-    // A little more than its time to live.
+    // A little longer than its lifetime.
     clock.ms += 65_999;
     think = async () => {
       clock.ms += 4000;

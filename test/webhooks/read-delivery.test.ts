@@ -10,7 +10,7 @@ function reading(maxBytes = 100, budget = bodyBudget(PLENTY), contentLength?: st
   const stream = new PassThrough();
   const allowance = budget.open('client');
   const body = readBody(stream, contentLength, { maxBytes, allowance });
-  // The test awaits it later; until then a rejection is nobody's.
+  // The test awaits it later; until then, a rejection would be unhandled.
   body.catch(() => {});
   return { stream, allowance, body };
 }

@@ -10,7 +10,7 @@ import { buildApp } from '../database.ts';
 import { createWorkspace, getJson } from '../e2e/service.ts';
 import { builtIn, KEYS, lowerCase, SIGNING_KEYS } from './schemes/fixtures.ts';
 
-/** What goes over the wire: nothing tidies it up on its way. */
+/** A request exactly as sent; no client changes it. */
 interface Wire {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -92,7 +92,7 @@ function capture(scheme: string, given: Partial<Omit<SigningRequest, 'body'>> & 
   };
 }
 
-/** Sends the captured delivery, then everything that was made of it: whatever the answers, there is one run. */
+/** Sends the captured delivery, then all variants of it: whatever the answers, there is one run. */
 async function expectOneRun(
   service: Awaited<ReturnType<typeof open>>,
   captured: Wire,
@@ -204,7 +204,7 @@ describe('a captured delivery whose parts stand without a separator starts one r
   const ID = 'twitch-eventsub-message-id';
   const TIME = 'twitch-eventsub-message-timestamp';
 
-  /** The same bytes with the boundaries around the timestamp somewhere else. */
+  /** The same bytes with other boundaries around the timestamp. */
   function moved(wire: Wire, time: string): Wire {
     const all = `${wire.headers[ID]}${wire.headers[TIME]}${wire.body}`;
     const at = all.lastIndexOf(time);
@@ -320,7 +320,7 @@ describe('a captured delivery whose URL is signed starts one run', () => {
   });
 
   it('takes no Host for the front of the body', async () => {
-    // Signed: "http://a.example" + path + body, and the body holds the path once more.
+    // Signed: "http://a.example" + path + body, and the body contains the path once more.
     const path = HOOK;
     const honest = `{"link":"${path}","x":1}`;
     const signed = createHmac('sha256', KEYS.Square ?? '')

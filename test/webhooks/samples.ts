@@ -72,7 +72,7 @@ export function sampleSettings(given: Partial<SignatureSettings> = {}): Signatur
   };
 }
 
-/** A flow as deployed in revision 3, with no more than its webhooks say. */
+/** A flow deployed in revision 3 that has only its webhooks. */
 export function deployedFlow({
   id = FLOW_ID,
   webhooks,

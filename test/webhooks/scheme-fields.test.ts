@@ -31,7 +31,7 @@ const schemes = createSchemeRegistry({
 const KNOWN = listSchemes(schemes);
 const SCHEMES = KNOWN.map(({ name }) => name);
 
-/** The schemes that have each trait. */
+/** The schemes with each trait. */
 const SCHEMES_WITH: Readonly<Record<SchemeTrait, readonly string[]>> = {
   custom: ['Custom'],
   'short spec': ['Short'],
@@ -47,7 +47,7 @@ const SCHEMES_WITH: Readonly<Record<SchemeTrait, readonly string[]>> = {
   'needs a verify token': ['Greeter', 'Meta'],
 };
 
-/** Publishers that sign by a standard and leave a field of it to the trigger. */
+/** Publishers that sign by a standard and leave one of its fields to the trigger. */
 const ASKING: Partial<Record<WebhookField, string>> = {
   webhookJwksUrl: 'Kinde',
   webhookJwtIssuer: 'JiraConnect',
@@ -81,7 +81,7 @@ function unread(inputs: WebhookInputs): unknown[] {
     .map(({ path, message }) => `${path}: ${message}`);
 }
 
-/** What a publisher that signs by a standard asks for. */
+/** The fields that such a publisher requires. */
 const ASKED: Readonly<Record<string, WebhookInputs>> = {
   JiraConnect: { webhookJwtIssuer: 'publisher' },
   Kinde: { webhookHmacKey: undefined, webhookJwksUrl: 'https://publisher.example/keys' },

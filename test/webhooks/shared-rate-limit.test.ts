@@ -24,7 +24,7 @@ const manifest = {
   steps: { only: { type: 'NoOp' } },
 };
 
-/** So many services, whose heartbeats find as many replicas. */
+/** Starts this many services, whose heartbeats find this many replicas. */
 async function services(count: number) {
   const clock = new FakeClock();
   const folder = temporaryFolder('shared-limit');
@@ -43,7 +43,7 @@ async function services(count: number) {
   );
   return {
     clock,
-    /** How many of so many deliveries to each of them pass. */
+    /** Sends this many deliveries to each; returns how many pass. */
     async passed(each: number): Promise<number> {
       let passed = 0;
       for (const { fastify } of apps) {

@@ -141,7 +141,7 @@ describe('a delivery to a slug that two flows share', () => {
     await post(gateway, `/flows/api/flows/${SECOND}/disable`);
     expect(await sendTo(gateway, push({ n: 1 }, 'two'))).toMatchObject({ status: 403, reason: 'flow_disabled' });
     await post(gateway, `/flows/api/flows/${FIRST}/enable`);
-    // The closed flow kept the nonce of what the other took.
+    // The closed flow also stored the nonce of the delivery that the other one took.
     expect(await sendTo(gateway, push({ n: 1 }, 'one'))).toMatchObject({ status: 409 });
     expect(await sendTo(gateway, push({ n: 1 }, 'one'), FIRST)).toMatchObject({ status: 409 });
   });

@@ -29,7 +29,7 @@ const TOKEN: WebhookInputs = {
 const preparer = gatePreparer(gateChain(), sampleSettings({ publicUrl: undefined }));
 const check = webhookChecks(preparer);
 
-/** Fields that something is said of; `!` where it weakens a gate. */
+/** Fields with a message; `!` if it weakens a gate. */
 function said(inputs: WebhookInputs): string[] {
   const flow = { webhooks: [sampleTrigger(inputs)] } as unknown as LoadedFlow;
   return check(flow).map(({ path, severity, ...rest }) => {

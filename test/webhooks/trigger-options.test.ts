@@ -9,7 +9,7 @@ const GITHUB: WebhookInputs = { webhookSignatureScheme: 'GitHub', webhookHmacKey
 
 const open = sharedGateways();
 
-/** A service of the test's own. */
+/** A service for one test. */
 async function start(triggers: Record<string, WebhookInputs>, settings: SettingsInput = {}): Promise<Gateway> {
   return startGateway({ triggers, settings });
 }
@@ -154,7 +154,7 @@ describe('a scheme', () => {
       };
       const { status, text } = await gateway.send({ headers, body: '{}' });
       expect([status, JSON.parse(text).reason]).toEqual([401, 'sha1_not_allowed']);
-      // It fails closed: no reason to refuse the manifest.
+      // It fails closed, so the manifest is not refused.
       await expect(open(hook, { allowLegacySha1: false, strictManifests: true })).resolves.toBeDefined();
     },
   );

@@ -37,7 +37,7 @@ beforeAll(async () => {
 });
 
 let deliveries = 0;
-/** A body of its own, so that no delivery repeats another. */
+/** A new body each time, so that no delivery repeats another. */
 const nextBody = () => {
   deliveries += 1;
   return `${BODY.slice(0, -1)},"n":${deliveries}}`;

@@ -13,7 +13,7 @@ import { FakeClock, sampleDelivery, sampleSettings, sampleTrigger } from '../sam
 const ONE_A_SECOND: WebhookInputs = { webhookRateLimitPermitsPerSecond: 1, webhookRateLimitBurstSize: 2 };
 
 type Plugin = ReturnType<typeof rateLimitGate>;
-/** The triggers in force of each plugin: a later one replaces that of its key, as a deploy does. */
+/** The deployed triggers of each plugin: a later one replaces the earlier one of its key, as a deploy does. */
 const deployed = new WeakMap<Plugin, Map<string, WebhookTrigger>>();
 
 function prepare(

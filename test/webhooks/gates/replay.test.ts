@@ -296,7 +296,7 @@ describe('the nonce is kept', () => {
           inputs: { webhookReplayToleranceSeconds, webhookNonceHeader: 'X-Id' },
         });
         const accepted = await check(withTolerance(before));
-        // One that is ahead by more than nonces are kept is refused wherever there is a tolerance.
+        // A delivery dated further ahead than nonces are kept is refused with any tolerance.
         if (!accepted.passed || -skew > ttl) return;
         const receivedAt = NOW + (accepted.evidence?.nonce?.lifeMs ?? 0);
         expect(await outcome({ ...withTolerance(later), receivedAt })).toBe('timestamp_skew');

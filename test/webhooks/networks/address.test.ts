@@ -21,7 +21,7 @@ describe('the group of an address', () => {
     const text = (parts: readonly number[]) => parts.map((part) => part.toString(16)).join(':');
     fc.assert(
       fc.property(half, half, half, half, (network, other, host, another) => {
-        // Not the translator's own network, whose hosts are strangers to each other.
+        // Not the NAT64 network, whose hosts are unrelated to each other.
         fc.pre(network[0] !== 0x64 && network.some((part) => part > 0) && text(network) !== text(other));
         const group = addressGroup(text([...network, ...host]));
         expect(addressGroup(text([...network, ...another]))).toBe(group);

@@ -5,11 +5,11 @@ import { compileAddresses } from '../../../src/webhooks/networks/addresses.ts';
 
 const FIELD = 'webhookIpAllowList';
 
-/** An address as bytes, written and compared without the code under test. */
+/** An address as bytes, written and compared without the tested code. */
 type Bytes = readonly number[];
 
 const v4Bytes = fc.array(fc.integer({ min: 0, max: 255 }), { minLength: 4, maxLength: 4 });
-// Few leading bytes differ, so that lists and addresses meet.
+// Only few leading bytes vary, so that lists and addresses match often.
 const v6Bytes = fc
   .array(fc.integer({ min: 0, max: 255 }), { minLength: 14, maxLength: 14 })
   .chain((tail) =>

@@ -20,7 +20,7 @@ import {
 import { bodyReader, readTimestamp } from '../../../src/webhooks/schemes/values.ts';
 import { builtIn, deliveryOf, judge, NOW, settingsOf, signsMembers, triggerOf } from './fixtures.ts';
 
-/** What a sender would have to send so that the signed bytes are given ones. */
+/** The parts of a delivery that give some signed bytes. */
 interface Reading {
   readonly id: string;
   readonly timestamp: string;
@@ -28,7 +28,7 @@ interface Reading {
   readonly body: string;
   /** With its query. */
   readonly url: string;
-  /** Of a header and of a parameter of the query that are signed. */
+  /** Values of a signed header and of a signed query parameter. */
   readonly header: string;
   readonly query: string;
 }
@@ -53,7 +53,7 @@ const DELIMITERS = ['.', ':', '|', '..', '-', '1', '00', '0.0', '§', ''];
 const TEXTS: SignedText[] = [
   ...BUILT_IN_SCHEMES.flatMap((spec) => [spec, spec.keyForm?.spec ?? spec, spec.requestForm ?? spec])
     .filter((spec, at, all) => all.indexOf(spec) === at && spec.signs.length > 0)
-    // Lists of headers and parts of the URL have attacks of their own: test/publishers/signed-lists.test.ts.
+    // test/publishers/signed-lists.test.ts attacks lists of headers and parts of the URL.
     .filter(({ signs }) => !hasPart(signs, 'url', 'checksum', 'headers', 'target') && !signsMembers(signs)),
   custom({ webhookSignedPayloadStrategy: 'TimestampPlusToken' }),
   ...Object.keys(BUILDERS).map((name) =>
@@ -126,7 +126,7 @@ const readingsToTry = fc.record({
 });
 const URL_FORM = /^https:\/\/a\.example\/in(?:\?[ -~]*)?$/;
 
-/** The signed bytes; undefined where the verifier would not take such a delivery. */
+/** The signed bytes; undefined if the verifier would refuse such a delivery. */
 function bytesOf(
   text: SignedText,
   { id, timestamp, token: value, body, url, header, query }: Reading,
@@ -161,7 +161,7 @@ const KEY_OF_PART: Partial<Record<string, keyof Reading>> = {
   query: 'query',
 };
 
-/** Every way in which the bytes can be cut into the parts again, each with any length. */
+/** Every way to cut the bytes into the parts again, with parts of any length. */
 function* cuts(signs: readonly Part[], bytes: string, reading: Reading): Generator<Reading> {
   const [first, ...rest] = signs;
   if (first === undefined) {
@@ -173,7 +173,7 @@ function* cuts(signs: readonly Part[], bytes: string, reading: Reading): Generat
     if (bytes.startsWith(literal)) yield* cuts(rest, bytes.slice(literal.length), reading);
     return;
   }
-  // What a builder makes of its parts, only its name tells here.
+  // Here only a builder's name says how it orders its parts.
   if (first.part === 'built') {
     const isLast = first.name === 'timestampLast';
     yield* cuts(isLast ? [part.body, part.timestamp] : [part.timestamp, part.body], bytes, reading);
@@ -210,7 +210,7 @@ function exampleTime({ timestamp }: SignedText): string {
 
 const isUncertain = (text: SignedText) => layoutOf(text).boundaries.some(({ certainty }) => certainty === 'uncertain');
 
-/** Deliveries of which the first is an honest one. */
+/** Deliveries, an honest one first. */
 function deliveriesToTry(text: SignedText, count: number): Reading[] {
   const lengths = text.signs.flatMap((it) => (typeof it !== 'string' && it.part === 'field' ? it.field.length : []));
   const [header = 1] = text.signs.flatMap((it) =>
@@ -223,7 +223,7 @@ function deliveriesToTry(text: SignedText, count: number): Reading[] {
   ];
 }
 
-/** How many deliveries have the signed bytes of this one; 0 if the verifier would not take it. */
+/** How many deliveries have the signed bytes of this one; 0 if the verifier would refuse it. */
 function readingsOf(text: SignedText, given: Reading): number {
   const bytes = bytesOf(text, given);
   return bytes === undefined ? 0 : readings(text, bytes).size;
@@ -328,7 +328,7 @@ describe('a signed URL and the body', () => {
         const fitting = others
           .filter(([query = '']) => query === '' || query.startsWith('?'))
           .filter(([query = '', body = '']) => bytes(query, body) === honest);
-        // A body may begin with what could be a query: then it is all of it or none.
+        // A body may begin like a query: then either all of it counts as query, or nothing.
         const bodies = new Set([...fitting.map(([, body]) => body), text]);
         const [longest = ''] = [...bodies].sort((a = '', b = '') => b.length - a.length);
         if (/^[?&]/.test(longest)) bodies.delete(longest);

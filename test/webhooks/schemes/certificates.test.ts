@@ -182,7 +182,7 @@ describe('the URL of a certificate', () => {
       fc.property(fc.nat({ max: SNS_URL.length }), fc.string({ minLength: 1, maxLength: 4 }), (at, text) => {
         const url = `${SNS_URL.slice(0, at)}${text}${SNS_URL.slice(at)}`;
         const found = named(url);
-        // More hex digits or letters of a region are a name that is AWS's too.
+        // With more hex digits or letters in the region, the name still belongs to AWS.
         if (found !== undefined) expect(new URL(found).host).toMatch(/^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$/);
       }),
       { numRuns: 2000 },

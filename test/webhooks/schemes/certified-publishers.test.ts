@@ -235,7 +235,7 @@ describe('a delivery of PayPal', () => {
   });
 });
 
-/** The body with four bytes behind it that give it the checksum: CRC-32 is linear, so each bit of them is solved for. */
+/** The body plus four bytes that give it this checksum: CRC-32 is linear, so each of their bits can be solved for. */
 function withChecksum(body: Buffer, wanted: number): Buffer {
   const of = (patch: number) => {
     const bytes = Buffer.alloc(4);

@@ -52,7 +52,7 @@ function digest(text: string, algorithm: SignatureAlgorithm = 'sha256'): Buffer 
   return createHmac(algorithm, KEY).update(text).digest();
 }
 
-/** A delivery with this signature header and others. */
+/** A delivery with this signature header and other parts. */
 function carrying(signature: string, parts: { headers?: Record<string, string>; body?: string } = {}) {
   return deliveryOf({
     requestUrl: URL_SIGNED,

@@ -102,7 +102,7 @@ describe('a public key that anyone can sign for', () => {
     return power(value, P - 2n);
   }
 
-  /** Of projective points, so that none of hundreds of additions divides: RFC 8032, section 5.1.4, without its shortcuts. */
+  /** In projective coordinates: hundreds of additions need no division. RFC 8032, section 5.1.4, without shortcuts. */
   function add([x1, y1, z1]: Projective, [x2, y2, z2]: Projective): Projective {
     const [xs, ys, z] = [x1 * x2, y1 * y2, mod(z1 * z2)];
     const product = mod(D * mod(xs * ys));
@@ -123,7 +123,7 @@ describe('a public key that anyone can sign for', () => {
     return [mod(x * inverse(z)), mod(y * inverse(z))];
   }
 
-  /** The point of a y, where there is one: x squared is (y^2 - 1) / (d y^2 + 1). */
+  /** The point with this y, if there is one: x squared is (y^2 - 1) / (d y^2 + 1). */
   function pointAt(y: bigint): Point | undefined {
     const square = mod((y * y - 1n) * inverse(D * y * y + 1n));
     const root = power(square, (P + 3n) / 8n);

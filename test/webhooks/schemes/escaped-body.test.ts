@@ -5,7 +5,7 @@ import { deliveryOf, judge, NOW } from './fixtures.ts';
 
 const TIME = new Date(NOW).toISOString();
 
-/** What the gate of Box says of a body whose signature is that of another text. */
+/** The verdict of Box's gate on a body with the signature of another text. */
 async function judgeBox(body: string | Buffer, signed: string) {
   const signature = createHmac('sha256', 'key').update(signed).update(TIME).digest('base64');
   const headers = { 'Box-Signature-Primary': signature, 'Box-Delivery-Timestamp': TIME };

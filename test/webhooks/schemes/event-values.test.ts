@@ -12,7 +12,7 @@ const FORMS = BUILT_IN_SCHEMES.flatMap((spec): { name: string; spec: PublisherSp
   ...(spec.requestForm === undefined ? [] : [{ name: `${spec.name}, by its request`, spec: spec.requestForm }]),
 ]);
 
-/** The search keys that a delivery with this body has by its scheme alone. */
+/** The search keys that the scheme alone gives a delivery with this body. */
 function keysIn(spec: PublisherSpec, body: string, contentType = 'application/json'): Record<string, string> {
   const values: Record<string, string> = {};
   const keys = prepareSearchKeys({}, { kind: 'spec', spec });
@@ -32,7 +32,7 @@ describe.each(FORMS)('the scheme $name', ({ spec }) => {
   it('reads no other header for an id than the one that its families name', () => {
     const named = spec.headers.flatMap(({ deliveryId }) => deliveryId ?? []);
     if ('headers' in spec.eventId) expect(spec.eventId.headers).toEqual(named);
-    // Where a header has an id, the reason for none would be wrong.
+    // If a header has an id, a reason for having none would be wrong.
     else if (named.length > 0) expect(spec.eventId).toHaveProperty('path');
   });
 

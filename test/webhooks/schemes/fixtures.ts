@@ -48,7 +48,7 @@ export function triggerOf(inputs: WebhookInputs, keys: { current?: string; previ
   };
 }
 
-// Once: with the caches of each a thousand settings take a second.
+// Made once: with new caches for each, a thousand settings take a second.
 const usualCertificates = createCertificates({ fetch: certificateAt, clock: { now: () => NOW, monotonic: () => 0 } });
 
 export function settingsOf(schemes: SchemeOptions = {}, others: Partial<SignatureSettings> = {}): SignatureSettings {
@@ -76,7 +76,7 @@ export interface Case {
 
 let usual: SignatureSettings | undefined;
 
-/** The signature gate of such a trigger, to judge any number of deliveries. */
+/** The signature gate of such a trigger, for any number of deliveries. */
 export function judgeOf({ inputs, key, previousKey, settings }: Case): (delivery: Delivery) => Promise<Verdict> {
   const trigger = triggerOf(inputs, {
     ...(key === undefined ? {} : { current: key }),
@@ -88,7 +88,7 @@ export function judgeOf({ inputs, key, previousKey, settings }: Case): (delivery
   return async (delivery) => gate.check(delivery, {} satisfies Evidence);
 }
 
-/** What the signature gate of such a trigger says. */
+/** The verdict of such a trigger's signature gate. */
 export async function judge(trigger: Case, delivery: Delivery): Promise<Verdict> {
   return judgeOf(trigger)(delivery);
 }
@@ -99,7 +99,7 @@ export function builtIn(name: string): SignatureSpec {
   return spec;
 }
 
-/** Both halves of an Ed25519 key in hex, the private one made of one byte. */
+/** Both halves of an Ed25519 key in hex; the private one repeats one byte. */
 export function ed25519Pair(byte: number): { publicKey: string; privateKey: string } {
   const seed = Buffer.alloc(32, byte);
   const der = Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]);
@@ -110,7 +110,7 @@ export function ed25519Pair(byte: number): { publicKey: string; privateKey: stri
 
 const pairs = new Map<string, { readonly publicKey: KeyObject; readonly privateKey: KeyObject }>();
 
-/** Both halves of a key in base64, the same ones for the same number. */
+/** Both halves of a key in base64, always the same for the same number. */
 function pairOf(kind: 'ecdsaP256' | 'rsaSha256', byte: number): { publicKey: string; privateKey: string } {
   const pair =
     pairs.get(`${kind} ${byte}`) ??
@@ -124,30 +124,30 @@ function pairOf(kind: 'ecdsaP256' | 'rsaSha256', byte: number): { publicKey: str
   };
 }
 
-/** Schemes that `signDelivery` can sign for: others sign with a certificate that only their publisher has. */
+/** Schemes that `signDelivery` can sign for; the others sign with a certificate that only their publisher has. */
 export const SIGNABLE_SCHEMES = BUILT_IN_SCHEMES.filter(({ certificate }) => certificate === undefined);
 
-/** A body that the scheme can sign, where not every one will do. */
+/** A body that the scheme can sign, if it cannot sign every body. */
 export function bodyFor({ signs, sample }: SignatureSpec, any: string): Buffer {
   return Buffer.from(signsMembers(signs) ? (sample?.body ?? '') : any);
 }
 
-/** What such a body is sent as. */
+/** The content type of such a body. */
 export function contentTypeFor({ signs, sample }: SignatureSpec): string {
   return (signsMembers(signs) ? sample?.contentType : undefined) ?? 'application/json';
 }
 
-/** Whether what is signed are members that the body has to hold already. */
+/** Whether the scheme signs members that the body must already contain. */
 export function signsMembers(signs: SignatureSpec['signs']): boolean {
   return signs.some((it) => typeof it !== 'string' && it.part === 'field' && it.isToken !== true);
 }
 
-/** What the trigger's key names, where the publisher's certificate verifies. */
+/** What the trigger's key names if the publisher's certificate verifies. */
 function nameFor({ name }: SignatureSpec, byte: number): string {
   return name === 'PayPal' ? `8PT597110X687430LKGECAT${byte}` : `arn:aws:sns:eu-west-1:1234567890${byte + 10}:orders`;
 }
 
-/** Made of public bytes, in the form that the scheme gives its keys. */
+/** Made of public bytes, in the scheme's form of keys. */
 export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'privateKey'): string {
   if (spec.algorithm === 'ed25519') {
     const hex = ed25519Pair(byte)[is];
@@ -171,15 +171,15 @@ export function keyOf(spec: SignatureSpec, byte: number, is: 'publicKey' | 'priv
 const keysOf = (byte: number, is: 'publicKey' | 'privateKey'): Readonly<Record<string, string>> =>
   Object.fromEntries(BUILT_IN_SCHEMES.map((spec) => [spec.name, keyOf(spec, byte, is)]));
 
-/** A key that fits each scheme, as a trigger is configured with it. */
+/** A trigger's key for each scheme. */
 export const KEYS = keysOf(7, 'publicKey');
 export const OTHER_KEYS = keysOf(8, 'publicKey');
 
-/** What signs so that the same entry of `KEYS` verifies. */
+/** The keys that sign for the same entries of `KEYS`. */
 export const SIGNING_KEYS = keysOf(7, 'privateKey');
 export const OTHER_SIGNING_KEYS = keysOf(8, 'privateKey');
 
-/** A clock that the test moves, and a publisher that counts what it is asked for. */
+/** A clock that the test moves, and a publisher that counts its requests. */
 export function publisher(answer: (url: string) => string | Promise<string> = certificateAt) {
   let elapsedMs = 0;
   const asked: string[] = [];

@@ -8,7 +8,7 @@ import { builtIn, deliveryOf, judge, lowerCase } from './fixtures.ts';
 const answerHandshake = (handshakes: readonly Handshake[] | undefined, request: HandshakeRequest) =>
   recogniseHandshake(handshakes ?? [], request)?.answer;
 
-/** What the scheme answers to the known request after the signature gate has judged it. */
+/** The scheme's answer to the known request, after the signature gate's verdict. */
 async function answerTo({ scheme, request, key, verifyToken }: KnownHandshake) {
   if (request === undefined) throw new Error('nothing is sent');
   const delivery = deliveryOf({ ...request, body: request.body ?? '' });

@@ -24,7 +24,7 @@ function judgeAs(name: string, delivery: Parameters<typeof judge>[1]) {
   return judge({ inputs: { webhookSignatureScheme: name }, key: KEYS[name] }, delivery);
 }
 
-/** Signs for Twilio with code that is not the scheme's. */
+/** Signs for Twilio with code other than the scheme's. */
 function twilioSignature(text: string): string {
   return createHmac('sha1', KEYS.Twilio ?? '')
     .update(text)

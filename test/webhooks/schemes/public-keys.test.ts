@@ -82,7 +82,7 @@ it('takes the other valid signature of an ECDSA delivery for the same delivery',
       judge({ inputs, key: KEYS.SendGrid }, received({ ...signed, headers: each })),
     ),
   );
-  // The nonce is made of the timestamp and the body, which are the same for both.
+  // The nonce is made from timestamp and body, which are the same for both.
   for (const verdict of verdicts) {
     expect(verdict).toMatchObject({ passed: true, evidence: { signedTimestamp: { ms: NOW } } });
     expect(verdict.evidence).not.toHaveProperty('signedBytesSha256');

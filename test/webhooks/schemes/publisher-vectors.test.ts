@@ -6,7 +6,7 @@ import { certificateAt } from '../../publishers/certificates.ts';
 import { bodyOf, isAccepted, PUBLISHED_SCHEMES, VECTORS, type Vector } from '../../publishers/vectors.ts';
 import { deliveryOf, judge, NOW, settingsOf } from './fixtures.ts';
 
-// They are valid for some time.
+// By time, because certificates expire.
 const certificatesAt = new Map<number, Certificates>();
 
 function judgeVector(vector: Vector): Promise<Verdict> {
@@ -41,7 +41,7 @@ describe.each(PUBLISHED_SCHEMES)('$name', ({ name, certainty }) => {
     if (verdict.passed) expect(verdict.evidence?.usedPreviousKey).toBe(vector.usedPreviousKey ?? false);
   });
 
-  // What is only documented is signed by another implementation: see test/publishers/rows.test.ts.
+  // A second implementation signs for schemes that are only documented: see test/publishers/rows.test.ts.
   it('is covered by known answers of both kinds, or says that there are none', () => {
     if (own.length === 0) return expect(certainty).toMatch(/^(documented|unconfirmed)$/);
     return expect(new Set(own.map(({ valid }) => valid))).toEqual(new Set([true, false]));

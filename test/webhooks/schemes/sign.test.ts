@@ -34,7 +34,7 @@ const formBodies = fc
   .map((pairs) => Buffer.from(new URLSearchParams(pairs).toString()));
 const anyBytes = fc.uint8Array().map((bytes) => Buffer.from(bytes));
 const deliveryIds = fc.string({ unit: fc.constantFrom(...'abcdef0123456789-_'), minLength: 1 });
-// Ten digits, as every publisher sends since 2001.
+// Ten digits in seconds, as every publisher sends since 2001.
 const instants = fc.integer({ min: 1e12, max: 9_999_999_999_999 });
 
 function keepsSomethingInBody(spec: SignatureSpec): boolean {
@@ -45,14 +45,14 @@ function signsObject({ signs }: SignatureSpec): boolean {
   return signs.some((it) => typeof it !== 'string' && it.part === 'body' && it.isJsonObject === true);
 }
 
-/** A form has no place for it. */
+/** Whether it has a part in JSON that a form has no place for. */
 function keepsSomethingInJson(spec: SignatureSpec): boolean {
   const { timestamp, signatureFields = [] } = spec;
   if (signatureFields.some(({ formField }) => formField === undefined)) return true;
   return signsObject(spec) || (timestamp?.in === 'body' && timestamp.field.formField === undefined);
 }
 
-/** Those of a scheme that signs members of the body, with anything in the one that may hold anything. */
+/** Bodies for a scheme that signs members of the body, with any value in the member that allows any. */
 function bodiesWithFields(spec: SignatureSpec): fc.Arbitrary<Buffer> {
   const text = bodyFor(spec, '').toString();
   return fc
@@ -94,12 +94,12 @@ function verifierOf(spec: SignatureSpec): (signed: SignedDelivery) => Promise<Ve
 
 /** The same signature with one digit changed, whatever the encoding. */
 function otherDigit(text: string, fromEnd: number): string {
-  // Behind a quotation mark the last digit of base64 could not be any.
+  // Before a quotation mark, the last base64 digit cannot be just any.
   const at = text.length - fromEnd - (text.endsWith('"') ? 2 : 0);
   return `${text.slice(0, at)}${text[at] === '0' ? '1' : '0'}${text.slice(at + 1)}`;
 }
 
-/** The same in a body that ends with it. */
+/** The same in a body that ends with the signature. */
 function otherDigitIn(body: string, fromEnd: number): string {
   const [end = ''] = /"[\]}]+$/.exec(body) ?? [];
   return `${otherDigit(body.slice(0, body.length - end.length), fromEnd)}${end}`;

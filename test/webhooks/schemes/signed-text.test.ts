@@ -108,7 +108,7 @@ describe('the form of a header, as text', () => {
   });
 });
 
-/** Fields, headers of a right delivery as they would be sent, and the same with something wrong. */
+/** Fields, the headers of a right delivery, and the same headers with an error. */
 const FORMS: Record<string, { fields: WebhookInputs; headers: Record<string, string>; wrong: Record<string, string> }> =
   {
     'Ghost: spaces around segments, the body and then milliseconds': {
@@ -339,7 +339,7 @@ describe.each(ALGORITHMS)('%s', (webhookSignatureAlgorithm) => {
     expect(await verdict(fields, delivery({ 'X-Sig': signature(BODY) }), key)).toMatchObject({ passed: true });
     const other = delivery({ 'X-Sig': signature(`${BODY} `) });
     expect(await verdict(fields, other, key)).toMatchObject({ reason: 'signature_mismatch' });
-    // A public key is no secret: whoever knows it must not sign with it.
+    // A public key is not secret: knowing it must not be enough to sign.
     const hmac = delivery({ 'X-Sig': createHmac('sha256', key).update(BODY).digest('base64') });
     expect(await verdict(fields, hmac, key)).toMatchObject({ passed: false });
   });

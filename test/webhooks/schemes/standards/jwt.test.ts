@@ -31,7 +31,7 @@ const jwk = (key: KeyObject, others: JsonObject = {}): JsonObject => ({
 
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** Signed as RFC 7515 says, by no library. */
+/** Signed as in RFC 7515, without a library. */
 function token(header: JsonObject, claims: JsonObject, signed: (input: Buffer) => Buffer): string {
   const input = `${encode(header)}.${encode(claims)}`;
   return `${input}.${signed(Buffer.from(input)).toString('base64url')}`;
@@ -328,7 +328,7 @@ describe('a key set', () => {
   const set = (...keys: JsonObject[]) => JSON.stringify({ keys });
   const inputs = jwt({ webhookJwksUrl: URL });
 
-  /** A publisher whose set changes, and a clock that the test moves. */
+  /** A publisher whose key set changes, and a clock that the test moves. */
   function publisher(first: string | Error) {
     const at = { answer: first, now: 0, asked: 0 };
     const clock = { now: () => NOW + at.now, monotonic: () => at.now };

@@ -152,12 +152,12 @@ interface Signed {
   readonly parameters?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Lines of the base. */
+  /** Lines of the signature base. */
   readonly lines?: Readonly<Record<string, string>>;
   readonly by?: (base: Buffer) => Buffer;
 }
 
-/** Signed by hand, in the words of the standard. */
+/** Signed by hand, in the standard's terms. */
 function message({
   covered = '"@method" "@path" "content-digest"',
   parameters = `;created=${NOW / 1000}`,
@@ -365,7 +365,7 @@ describe('a signed message', () => {
       signedBytesSha256: expect.stringMatching(/^[0-9a-f]{64}$/),
       signedTimestamp: { ms: NOW },
     });
-    // Of several signatures of a message a sender may leave some out.
+    // If a message has several signatures, a sender may leave some out.
     expect(again.evidence?.signedBytesSha256).toBe(one.evidence?.signedBytesSha256);
     expect(later.evidence?.signedBytesSha256).not.toBe(one.evidence?.signedBytesSha256);
     expect(await outcome(message({ parameters: '' }), inputs)).toBe('timestamp_missing');
