@@ -7,7 +7,7 @@ const POLICY = "default-src 'none'; sandbox";
 const JSON_TYPE = 'application/json; charset=utf-8';
 const PLAIN_TEXT = 'text/plain; charset=utf-8';
 
-/** The answer to a delivery that says what the step of its run gives. */
+/** Delivers a body that becomes the step's output; returns the answer. */
 async function echoed({ service }: Target, output: object): Promise<{ headers: Headers; text: string }> {
   const response = await fetch(`${service().url}/flows/api/webhook/echoing`, {
     method: 'POST',
@@ -25,7 +25,7 @@ function expectInert(headers: Headers): void {
   expect(headers.get('x-content-type-options')).toBe('nosniff');
 }
 
-/** Types of a page in every spelling, and the type of the answer; the fixed answer is JSON and has nothing of it. */
+/** Content types of pages in various spellings, with the answer's type. The fixed answer is JSON without them. */
 const TYPES: Readonly<Record<string, string>> = {
   'text/html': JSON_TYPE,
   'TEXT/HTML; charset=utf-7': JSON_TYPE,
@@ -57,7 +57,7 @@ const pageAs = ([type, sent]: [string, string]): Attack => ({
   },
 });
 
-/** What browsers do for an answer beside its content. */
+/** Headers that make browsers do something besides showing the answer. */
 const HEADERS: Readonly<Record<string, string>> = {
   'access-control-allow-credentials': 'true',
   'access-control-allow-origin': 'https://evil.example',

@@ -1,11 +1,11 @@
 import type { Target } from './target.ts';
 
-/** A row of the table: what somebody tries against a running service, and what must hold all the same. */
+/** A row of the table: an attempt against a running service, and the rule that must hold in spite of it. */
 export interface Attack {
   /** The rule that the attack would break. */
   readonly rule: string;
   /** What the attacker does. */
   readonly attack: string;
-  /** Makes the attack, and expects what must hold. */
+  /** Makes the attack, and checks the rule. */
   readonly run: (target: Target) => Promise<void>;
 }

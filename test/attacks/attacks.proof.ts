@@ -8,8 +8,8 @@ import { ONE_RUN } from './one-run.ts';
 import { github, type OwnTarget, startTarget } from './target.ts';
 import { WHO_GETS_IN } from './who-gets-in.ts';
 
-// One row for each attack that was made on the built service over HTTP: a new one is added, and none is taken away. The
-// rows of a database share one service, so that what one leaves behind shows in the next.
+// One row for each attack made on the built service over HTTP: add new ones, remove none. The rows of a database share
+// one service, so that effects of one show in the next.
 
 const DATABASES: Readonly<Record<string, () => Readonly<Record<string, string>>>> = {
   SQLite: () => ({}),

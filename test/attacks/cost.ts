@@ -7,7 +7,7 @@ interface Recorded {
   readonly detail: string | null;
 }
 
-/** What the newest delivery's record says. */
+/** The newest delivery's record. */
 async function newest(target: Target): Promise<Recorded> {
   const { body } = await target.ask('webhooks/recent?take=1&includeTotal=true', { by: 'reader' });
   const [record] = body.items as Recorded[];
@@ -16,7 +16,7 @@ async function newest(target: Target): Promise<Recorded> {
 }
 
 const text = (value: unknown) => JSON.stringify(value);
-/** What each is expensive for, and what the record says of it. `npm run bench:hostile` measures the processor's time. */
+/** What each body makes expensive, and its record's detail. `npm run bench:hostile` measures the processor time. */
 export const BODIES: readonly (readonly [what: string, slug: Slug, body: string, detail: string])[] = [
   ['a pattern that backtracks', 'pattern', text({ text: `${'a'.repeat(500_000)}!` }), 'must match pattern'],
   [

@@ -6,7 +6,7 @@ import { eventually } from '../e2e/service.ts';
 import { runSql } from '../postgres/schemas.ts';
 import { github, type OwnTarget, startTarget } from './target.ts';
 
-/** A row with a database of its own, which the attack, or an operator's slip, harms. */
+/** A row with a separate database, which the attack, or an operator's mistake, damages. */
 interface Harm {
   readonly rule: string;
   readonly attack: string;

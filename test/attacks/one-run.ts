@@ -4,10 +4,10 @@ import { eventually } from '../e2e/service.ts';
 import type { Attack } from './attack.ts';
 import { type Answer, github, idOf, type Slug, stripe, type Target } from './target.ts';
 
-/** Lets a deploy apply whatever it changes: the attacker may deploy. */
+/** Allows every change in a deploy: the attacker may deploy. */
 const ALLOWED = { allow: 'access,caution' };
 
-/** Sends an honest delivery, changes the trigger, and sends the same again under any header. */
+/** Sends an honest delivery, changes the trigger, and sends the delivery again with any header. */
 const readmitted = (what: string, slug: Slug, ...changes: readonly object[]): Attack => ({
   rule: 'no deploy makes a known delivery new',
   attack: `${what}, and sends a captured delivery again`,
@@ -25,7 +25,7 @@ const readmitted = (what: string, slug: Slug, ...changes: readonly object[]): At
   },
 });
 
-/** An expression about the delivery was stopped after the steps that it may take: a count, and no time. */
+/** An expression about the delivery was stopped by its limit of steps, which is a count, not a time. */
 async function expectStopped(target: Target, { body: { deliveryId } }: Answer): Promise<void> {
   const { body } = await target.ask(`webhooks/${deliveryId}`, { by: 'reader' });
   expect(JSON.stringify(body.gateResults)).toMatch(/takes more work than is allowed over this data \(\d+ steps\)/);

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createWorkspace, GITHUB_SECRET, type Service, startService, type Workspace } from '../e2e/service.ts';
 
-/** What an attacker has who is a user with few rights, and what the honest ones have. */
+/** The tokens of an attacker, who is a user with few rights, and of honest users. */
 export const TOKENS = {
   deployer: 'deployer-1f0c9d7ab2e84455',
   operator: 'operator-2a6e7f8091b3c4d5',
@@ -19,7 +19,7 @@ const SCOPES: Readonly<Record<Who, readonly string[]>> = {
   reader: ['read'],
 };
 
-/** Flows by slug; GitHub signs all of them, and the inputs are what is not as in the others. */
+/** Flows by slug, with the inputs in which they differ; without another scheme they use GitHub's. */
 const FLOWS = {
   push: { webhookNonceHeader: 'X-GitHub-Delivery' },
   limited: { webhookRateLimitPermitsPerSecond: 1000, webhookRateLimitUnverifiedPermitsPerSecond: 1000 },
@@ -58,7 +58,7 @@ const FLOWS = {
 } as const satisfies Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 export type Slug = keyof typeof FLOWS;
 
-/** Which deliveries of a flow share runs. The list makes what names the key as costly as the sender wants. */
+/** Which deliveries of a flow share runs. The sender can make the key as expensive as wanted with a list. */
 const COALESCE: Readonly<Partial<Record<Slug, object>>> = {
   coalesced: {
     key: 'body.list.exists(a, body.list.exists(b, a + b < 0)) ? "none" : body.sku',
@@ -68,7 +68,7 @@ const COALESCE: Readonly<Partial<Record<Slug, object>>> = {
   },
 };
 
-/** A flow whose sender writes the output of its step, as a host that is called could. */
+/** A flow whose sender writes its step's output, as a called host could. */
 const STEPS: Readonly<Partial<Record<Slug, object>>> = {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: an expression of a manifest.
   echoing: { only: { type: 'Transform', inputs: { value: '${trigger.body}' } } },
@@ -90,11 +90,11 @@ interface Asked {
   readonly method?: string;
 }
 
-/** The built service under Enforce, and what an attacker and honest people do over HTTP. */
+/** The built service under Enforce, and the actions of attackers and honest people over HTTP. */
 export interface Target {
   service(): Service;
   readonly workspace: Workspace;
-  /** A path under `/flows/api`, by somebody with a token, or with the headers alone. */
+  /** Asks a path under `/flows/api` with someone's token, or with only the headers. */
   ask(path: string, asked?: Asked): Promise<Answer>;
   /** The manifest of a flow with other inputs, name or version. */
   manifest(slug: Slug, inputs?: object, others?: object): Record<string, unknown>;
@@ -116,7 +116,7 @@ export interface Delivery {
   readonly body: string;
 }
 
-/** A delivery that GitHub would have signed, with the key of the flows or with another. */
+/** A delivery in GitHub's form, signed with the flows' key or another. */
 export function github(
   body: string = JSON.stringify({ at: randomUUID() }),
   headers: Record<string, string> = {},
@@ -138,13 +138,13 @@ export function stripe(
   body = JSON.stringify({ type: 'charge.succeeded', id: randomUUID() }),
   key = GITHUB_SECRET,
 ): Delivery {
-  // The service is a process with the clock of the machine.
+  // The service is a process with the machine's clock.
   const at = Math.floor(Date.now() / 1000);
   const signature = createHmac('sha256', key).update(`${at}.${body}`).digest('hex');
   return { body, headers: { 'content-type': 'application/json', 'stripe-signature': `t=${at},v1=${signature}` } };
 }
 
-/** With variables that name its database. */
+/** The variables name its database. */
 export async function startTarget(database: Readonly<Record<string, string>> = {}): Promise<OwnTarget> {
   const workspace = await createWorkspace();
   const manifest: Target['manifest'] = (slug, inputs = {}, others = {}) => ({

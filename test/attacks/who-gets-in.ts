@@ -31,7 +31,7 @@ const forgedSession = ([what, forge]: [string, Forgery]): Attack => ({
   },
 });
 
-/** Each is refused as one by which more get in, and leaves what is deployed. */
+/** Each is refused because it widens access, and leaves the deployed flow unchanged. */
 const WIDER: Readonly<Record<string, Parameters<Target['deploy']>>> = {
   'sets BurstSize beside permits': ['limited', { webhookRateLimitBurstSize: 100_000 }],
   'raises the tolerance': ['tolerated', { webhookReplayToleranceSeconds: 86_000 }],
