@@ -45,7 +45,7 @@ describeInBrowser('the activity', () => {
     await page.getByLabel('Action').selectOption('disableFlow');
     await page.waitForURL('**/flows/activity?action=disableFlow');
     await page.getByRole('row', { name: /Retry a step/ }).waitFor({ state: 'detached' });
-    // While the list is read anew there is none.
+    // While the list loads again, there are no rows.
     await page.getByRole('row', { name: /Disable a flow/ }).waitFor();
     expect(await rows.count()).toBe(2);
     await page.getByRole('combobox', { name: 'Time' }).selectOption('Last hour');

@@ -63,7 +63,7 @@ describeInBrowser('the page of a link to an answer', () => {
     await page.getByRole('heading', { name: QUESTION }).waitFor();
     const picked = page.getByRole('button', { name: 'approve' });
     expect(await picked.getAttribute('class')).toBe('picked');
-    // Its style sheet gives it a margin; without one the browser's own is 8 px.
+    // The page's style sheet sets a margin; the browser's default is 8 px.
     const box = await page.locator('main').boundingBox();
     expect(box?.x).toBeGreaterThan(50);
     await page.getByRole('button', { name: 'reject' }).click();

@@ -4,16 +4,16 @@ import { createWorkspace, type Service, startService, type Workspace } from '../
 import { axeSource, type Browser, type BrowserContext, chromium, type Page } from '../oracles/chromium.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-// One that is named has to be there: a run that counts on it must not skip these tests for a wrong path.
+// A named browser must exist: a run that relies on it must not skip these tests because of a wrong path.
 const executablePath = process.env.CHROMIUM_PATH ?? PLACES.find((path) => existsSync(path));
 
-/** A suite that needs a Chromium: skipped, and its name says why, where there is none. */
+/** A suite that needs Chromium. Without one it is skipped, and its name says why. */
 export function describeInBrowser(name: string, suite: () => void): void {
   const isMissing = executablePath === undefined;
   describe.skipIf(isMissing)(isMissing ? `${name} (no Chromium here; name one in CHROMIUM_PATH)` : name, suite);
 }
 
-/** Quiet, and as alone as it can be: the page under test is all that it may talk to. */
+/** Without features that use the network: the page under test is all that the browser may contact. */
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
@@ -28,11 +28,11 @@ const ARGUMENTS = [
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: executablePath ?? '', args: ARGUMENTS });
 
-/** A page that is slow on a busy machine has done nothing wrong: what waits for it ends long before the test does. */
+/** A slow page on a busy machine is not a failure. Waits end long before the test's own limit. */
 const PATIENCE_MS = 120_000;
 
 interface OpenOptions {
-  /** Statuses of answers that the test asks for on purpose; the browser's console tells of each. */
+  /** Error statuses that the test causes on purpose; the browser's console reports each. */
   readonly failures?: readonly number[];
 }
 
@@ -47,13 +47,13 @@ interface SuiteOptions {
   /** By file name. */
   readonly manifests: Readonly<Record<string, object>>;
   readonly env?: Readonly<Record<string, string>>;
-  /** The login that the browser knows. */
+  /** The login that the browser uses. */
   readonly credentials?: { readonly username: string; readonly password: string };
 }
 
 /**
- * Starts one service and one browser for the suite around it. A test fails for what it asserts, and for any error on a
- * page, in the console or thrown, and any request to another host.
+ * Starts one service and one browser for the surrounding suite. Tests also fail for any error on a page, in the console
+ * or thrown, and for any request to another host.
  */
 export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): BrowserSuite {
   let workspace: Workspace;
@@ -69,7 +69,7 @@ export function useBrowser({ manifests, env = {}, credentials }: SuiteOptions): 
       startService(workspace, { SLUICE_LOG_LEVEL: 'silent', ...env }),
       launchBrowser(),
     ]);
-    // One for all tests: what they have in common, the files of the page, is fetched once.
+    // One for all tests, so that the page's files are fetched only once.
     context = await browser.newContext({
       baseURL: service.url,
       ...(credentials === undefined ? {} : { httpCredentials: credentials }),
@@ -119,12 +119,12 @@ function watch(page: Page, { url, failures, report }: Watch): void {
   });
 }
 
-/** What axe finds to be a serious or critical hindrance on a page as it stands, or landmarks of one name, one line each. */
+/** Serious and critical problems that axe finds on the current page, and landmarks with equal names; one line each. */
 export async function hindrances(page: Page): Promise<string[]> {
-  // Handed over as text: the page's own policy lets no script in that is not its own.
+  // Passed as text: the page's policy allows only its own scripts.
   await page.evaluate(axeSource);
   const found: { id: string; impact: string | null; help: string; nodes: { html: string }[] }[] = await page.evaluate(
-    // What a finger must hit is a rule that axe leaves off by itself.
+    // axe does not check the size of touch targets by default.
     'axe.run(document, { resultTypes: ["violations"], rules: { "target-size": { enabled: true } } }).then(({ violations }) => violations)',
   );
   return found
@@ -132,7 +132,7 @@ export async function hindrances(page: Page): Promise<string[]> {
     .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' | ')}`);
 }
 
-/** What is wider than the screen: the page itself, or a control on it. */
+/** Whatever is wider than the screen: the page itself, or a control on it. */
 const BEYOND = `[
   ...(document.documentElement.scrollWidth > window.innerWidth ? ['the page: ' + document.documentElement.scrollWidth] : []),
   ...[...document.querySelectorAll('.table-scroll')]
@@ -143,7 +143,7 @@ const BEYOND = `[
     .map((control) => control.outerHTML.slice(0, 120)),
 ]`;
 
-/** Asserts that a page has no accessibility violation: in light and wide, and in dark on a phone, where it must not scroll sideways. */
+/** Asserts that a page has no accessibility violation, wide and light, and dark on a phone without sideways scroll. */
 export async function expectNoHindrance(page: Page): Promise<void> {
   for (const { colorScheme, width } of [
     { colorScheme: 'light', width: 1440 } as const,

@@ -2,7 +2,7 @@ import { FLOW_ID, GITHUB_SECRET, githubManifest, pushHeaders } from '../e2e/serv
 
 export const MANUAL_ID = '2d9a4166-8e3f-4b20-9c73-51b20f3e4c32';
 
-/** A flow behind an enforced GitHub webhook, and one with a schedule that is started by hand. */
+/** A flow with an enforced GitHub webhook, and one with a schedule and a start by hand. */
 export const MANIFESTS = {
   'push.json': githubManifest({ inputs: { webhookEnforcementMode: 'Enforce' } }),
   'report.json': {
@@ -27,7 +27,7 @@ interface DeliveryOptions {
 
 let sent = 0;
 
-/** Sends one delivery to the GitHub webhook, rightly signed unless a key is given; yields the status of the answer. */
+/** Sends a delivery to the GitHub webhook, correctly signed unless a key is given; returns the status. */
 export async function deliver(url: string, options: DeliveryOptions = {}): Promise<number> {
   sent += 1;
   const { body = JSON.stringify({ number: sent }), key = GITHUB_SECRET, headers, slug = 'push' } = options;

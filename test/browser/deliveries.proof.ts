@@ -146,7 +146,7 @@ describeInBrowser('deliveries', () => {
     await page.getByRole('button', { name: 'Dry run…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Dry run' });
     await dialog.getByRole('button', { name: 'Check' }).click();
-    // Its nonce is known by now: that it verifies is said all the same.
+    // Its nonce is known by now, but the dialog still says that the signature verifies.
     await dialog.getByText('Would answer 409').waitFor();
     await dialog.getByText('Signature passed').waitFor();
     await dialog.getByLabel('Body, byte for byte').fill('{"changed":true}');

@@ -15,13 +15,13 @@ import { describeInBrowser, launchBrowser } from './browser.ts';
 
 const TOKEN = 'the-token-of-operators';
 
-/** Reads the API and disables the flow, before the page that it is in has loaded. */
+/** Reads the API and disables the flow, before its page has loaded. */
 const SCRIPT = `fetch('/flows/api/flows').then(async (answer) => { document.title = await answer.text(); });
 fetch('/flows/api/flows/${FLOW_ID}/disable', { method: 'POST' });`;
 const PAGE = `<html xmlns="http://www.w3.org/1999/xhtml"><script>${SCRIPT}</script></html>`;
 const PICTURE = `<svg xmlns="http://www.w3.org/2000/svg"><script>${SCRIPT}</script></svg>`;
 
-/** A flow that answers with what its step says, which here the sender writes, as a host that is called could. */
+/** A flow that answers with its step's output. Here the sender writes that output, as a called host could. */
 const echoing = githubManifest({
   inputs: {
     ...{ webhookSignatureScheme: undefined, webhookHmacKey: undefined, webhookNonceHeader: undefined },
@@ -55,7 +55,7 @@ describeInBrowser('a form of another site that is sent to the receive endpoint',
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
     elsewhere = createServer((request, response) => {
       const answer = new URL(request.url ?? '', 'http://a').searchParams.get('answer') ?? '';
-      // A form without a type of its own sends NAME=VALUE as text: here that is JSON.
+      // A form of the type text/plain sends NAME=VALUE; here that is JSON.
       const name = `${answer.slice(0, -1)},"more":"`;
       response.setHeader('content-type', 'text/html');
       response.end(
@@ -71,7 +71,7 @@ describeInBrowser('a form of another site that is sent to the receive endpoint',
     await service?.stop('SIGTERM');
   });
 
-  /** Sends the form from the other site; yields the page of the answer and what it asked for. */
+  /** Sends the form from the other site; returns the page of the answer, and the paths that it requested. */
   async function lure(answer: object): Promise<{ page: Page; asked: string[] }> {
     const page = await context.newPage();
     const asked: string[] = [];

@@ -6,7 +6,7 @@ import { describeInBrowser, expectNoHindrance, useBrowser } from './browser.ts';
 import { deliver } from './deliver.ts';
 import { CHARGE_ID, chargeManifest } from './run-flows.ts';
 
-/** Asks for time, so that its circuit stays open until a test closes it, and is well after that. */
+/** Asks for time, so that its circuit stays open until a test closes it, and works after that. */
 const receiver = { isWell: false };
 const server = createServer((_request, response) => {
   response.writeHead(receiver.isWell ? 200 : 503, receiver.isWell ? {} : { 'retry-after': '600' }).end();

@@ -62,7 +62,7 @@ describeInBrowser('a list', () => {
   });
 });
 
-/** As long as it may be, without a place to break it. */
+/** Pads to the maximum length, without a place for a line break. */
 const longest = (text: string, length: number) => text.padEnd(length, 'abcdefghi_');
 const NAME = longest('flow', 120);
 const TRIGGER = longest('trigger', 120);
@@ -70,7 +70,7 @@ const STEP = longest('step', 64);
 const SLUG = longest('push', 128);
 const HOST = `http://127.0.0.1:9/${longest('path', 300)}`;
 
-/** Every kind of step and trigger that a page shows, each name as long as it may be. */
+/** Every kind of step and trigger that a page shows, with names of maximum length. */
 function longestManifest() {
   const manifest = githubManifest({
     inputs: { webhookEnforcementMode: 'Enforce', webhookSlug: SLUG, webhookHmacKey: 'env:GITHUB_KEY' },

@@ -38,7 +38,7 @@ describeInBrowser('the overview', () => {
     const page = await open('/flows');
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     expect(await page.getByRole('region', { name: 'Replicas' }).count()).toBe(0);
-    // Of yesterday, so that the page says the same however long it takes to load.
+    // Yesterday, so that the text is the same however long the page takes to load.
     const at = new Date(Date.now() - 36 * 3_600_000).toISOString();
     const one = {
       name: 'one',

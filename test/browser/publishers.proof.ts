@@ -31,7 +31,7 @@ describeInBrowser('the publishers', () => {
   });
 
   it('lead to the deploy of their trigger', async () => {
-    // The folder names no such variable, so the plan is refused: the editor is what this is about.
+    // The plan is refused because the folder names no such variable; this test is only about the editor.
     const page = await open('/flows/publishers/Stripe', { failures: [400] });
     await page.getByRole('link', { name: 'Deploy it…' }).click();
     await page.getByText('"Stripe"').first().waitFor();

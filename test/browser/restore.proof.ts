@@ -13,7 +13,7 @@ const FIRST = {
     wait: { type: 'WaitForSignal', inputs: { signalName: 'go' }, runAfter: { read: ['Succeeded'] } },
   },
 };
-/** Other steps in another order, and one that the first has not. */
+/** Has its steps in another order, and one that the first lacks. */
 const SECOND = {
   ...FIRST,
   version: '2',

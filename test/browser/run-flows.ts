@@ -10,7 +10,7 @@ const manual = { byHand: { type: 'manual' } };
 const log = (message: string, runAfter: object) => ({ type: 'LogMessage', inputs: { message }, runAfter });
 const expression = (source: string) => `\${${source}}`;
 
-/** Waits for a signal, and goes one of two ways by what it says. */
+/** Waits for a signal, and takes one of two branches depending on it. */
 const APPROVAL = {
   id: APPROVAL_ID,
   name: 'Approval',
@@ -36,7 +36,7 @@ export const chargeManifest = (chargeUrl: string) => ({
   },
 });
 
-/** Two requests of which its `concurrency` lets one go at a time. */
+/** Two requests; its `concurrency` allows one at a time. */
 export const queueManifest = (url: string) => ({
   id: QUEUE_ID,
   name: 'Queue',
@@ -46,7 +46,7 @@ export const queueManifest = (url: string) => ({
   steps: { first: { type: 'HttpRequest', inputs: { url } }, second: { type: 'HttpRequest', inputs: { url } } },
 });
 
-/** A loop whose item 3 cannot be divided by. */
+/** A loop that fails at item 3 with a division by zero. */
 const BATCH = {
   id: BATCH_ID,
   name: 'Batch',
@@ -82,7 +82,7 @@ export const RUN_MANIFESTS = {
   'nightly.json': NIGHTLY,
 };
 
-/** Starts a run by the API; yields its id. */
+/** Starts a run over the API; returns its id. */
 export async function startRun(url: string, flowId: string, body: unknown = {}): Promise<string> {
   const response = await fetch(`${url}/flows/api/flows/${flowId}/trigger`, {
     method: 'POST',

@@ -18,7 +18,7 @@ import {
 /** Answers 500 until a test mends it. */
 let shop: Server;
 let isMended = false;
-/** Answers that `/held` owes until a test lets them go. */
+/** Answers of `/held` that wait until a test releases them. */
 let held: (() => void)[] | undefined = [];
 const shopPort = await new Promise<number>((listening) => {
   shop = createServer((request, response) => {
@@ -98,7 +98,7 @@ describeInBrowser('runs', () => {
     await panel.getByText('Limit of an attempt').waitFor();
     await panel.getByRole('button', { name: 'Close' }).click();
     await panel.waitFor({ state: 'detached' });
-    // A person at night compares it with a log.
+    // People at night compare it with a log.
     expect(await page.locator('dt:text-is("Started") + dd .clock').first().textContent()).toMatch(/\d\d:\d\d/);
   });
 
@@ -129,7 +129,7 @@ describeInBrowser('runs', () => {
     await plot.waitFor();
     const bars = await plot.locator('.u-over').boundingBox();
     if (bars === null) throw new Error('nothing is drawn');
-    // The last bar but one: the last minute has begun just now.
+    // The last bar but one: the last minute has only just begun.
     await page.mouse.click(bars.x + bars.width * (14.5 / 16), bars.y + bars.height / 2);
     await page.waitForURL(/since=.*until=/);
     const span = new URL(page.url()).searchParams;

@@ -23,7 +23,7 @@ describeInBrowser('a service in trouble', () => {
     env: { SLUICE_DATABASE_URL: 'sqlite:locked.db' },
   });
 
-  /** Takes the database file away from the service until it is unlocked. */
+  /** Locks the database file so that the service cannot use it; returns what unlocks it. */
   function lock(): () => void {
     const db = new SqliteDatabase(join(workspace().folder, 'locked.db'));
     db.exec('BEGIN IMMEDIATE');
