@@ -31,7 +31,7 @@ afterEach(async () => {
   process.exitCode = undefined;
 });
 
-/** Runs `sluice new` for the folder, with nobody at a terminal; yields its exit code. */
+/** Runs `sluice new` for the folder, without a terminal; returns its exit code. */
 async function run(...args: string[]): Promise<number> {
   await commandLine().parseAsync(['node', 'sluice', 'new', '--manifests', folder, ...args]);
   return Number(process.exitCode ?? 0);
@@ -211,7 +211,7 @@ describe('beside a running service', () => {
     service = await startService(workspace);
   });
   afterEach(() => service.stop('SIGTERM'));
-  /** As a person in the folder of the service. */
+  /** As a person would in the service's folder. */
   const runThere = (...args: string[]) => {
     const there = [
       '--env-file',
@@ -397,7 +397,7 @@ describe('sluice new --from', () => {
 });
 
 describe('the questions', () => {
-  /** Someone who gives these answers, one after the other: the label of a choice, a text, yes or no. */
+  /** A person who gives these answers in order: a choice's label, a text, or yes or no. */
   const personOf = (...answers: (string | boolean)[]) => {
     const asked: string[] = [];
     const next = (message: string) => {
@@ -474,7 +474,7 @@ describe('the questions', () => {
 });
 
 describe('a terminal', () => {
-  /** Types one key after the other; each prompt reads what came since it was shown. */
+  /** Types one key after the other; each prompt reads the keys typed since it appeared. */
   async function type(use: (person: Person) => Promise<unknown>, ...keys: string[]) {
     const input = new PassThrough();
     const output = new PassThrough();

@@ -19,7 +19,7 @@ const UNKNOWN_ID = '00000000-0000-4000-8000-000000000000';
 const BROKEN_ID = '1c8f3055-7d2e-4a1f-8b62-4f1f9e2d3b21';
 const ASKING_ID = '2d904166-8e3f-4b20-9c73-502a0f3e4c32';
 
-/** Two steps of it fail, and one of the failures is handled. */
+/** Two of its steps fail; one of these failures is handled. */
 const BROKEN = {
   id: BROKEN_ID,
   name: 'broken',
@@ -67,7 +67,7 @@ async function deliver(key = GITHUB_SECRET): Promise<{ status: number; deliveryI
   return { status: response.status, deliveryId: response.headers.get('sluice-delivery') ?? '', runId };
 }
 
-/** Starts a run by hand, and yields its id once it is in this status and has reached its steps. */
+/** Starts a run by hand; returns its id once it has this status and has reached its steps. */
 async function startRun(flowId: string, wanted: string): Promise<string> {
   const { runId } = (await post<{ runId: string }>(`flows/${flowId}/trigger`)).body;
   await eventually(
@@ -437,7 +437,7 @@ describe('a flow', () => {
   });
 });
 
-/** The answers of a service whose store is away: what it says without it, and 503. */
+/** The answers of a service whose store is away: those it can give without it, and 503. */
 const AWAY: Readonly<Record<string, readonly [status: number, body: object]>> = {
   '/health/ready': [503, { statusCode: 503, message: 'The store is away', reason: 'store_unavailable' }],
   '/flows/api/attention': [200, [{ kind: 'store_unavailable', severity: 'error', message: 'The store is away' }]],
