@@ -78,7 +78,7 @@ describe('a PostgreSQL on another machine', () => {
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres:///sluice?host=/run/postgresql' })).toEqual([]);
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres://[::1]/sluice' })).toEqual([]);
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres://[2001:db8::1]/sluice' })).toHaveLength(1);
-    // Of what is given twice it takes the last.
+    // If a parameter is given twice, the last one counts.
     expect(linesOf({ SLUICE_DATABASE_URL: 'postgres:///sluice?host=/run/postgresql&host=db.example' })).toHaveLength(1);
     expect(linesOf({ SLUICE_DATABASE_URL: remote('?sslmode=verify-full&sslmode=no-verify') })).toHaveLength(1);
   });

@@ -38,7 +38,7 @@ interface Given {
   readonly handlers?: readonly (typeof charge)[];
 }
 
-/** What a replica tells, as the others read it. */
+/** A replica's fingerprint, as other replicas read it. */
 function replica(name: string, { environment = {}, settings: given = {}, key, handlers = [] }: Given = {}) {
   const settings = readSettings({}, given);
   const clock = { now: () => 0, monotonic: () => 0 };
@@ -49,7 +49,7 @@ function replica(name: string, { environment = {}, settings: given = {}, key, ha
     strict: false,
   });
   if (flow === undefined) throw new Error('no flow');
-  // A manifest whose secrets cannot be read is not loaded; one that was deployed by another replica is.
+  // A manifest with unreadable secrets is not loaded, unless another replica deployed it.
   Object.assign(env, environment);
   const catalog = { list: () => [{ loaded: flow }] };
   const tell = createFingerprint({
@@ -101,7 +101,7 @@ it.each<[rule: string, one: Given, two: Given, messages: string[]]>([
   expect(JSON.stringify(replicas)).not.toContain('canary');
 });
 
-/** A value that is not the default, for each setting in which replicas must agree; of the others `null`. */
+/** A non-default value for each setting in which replicas must agree; `null` for the others. */
 const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   enforcementMode: 'Enforce',
   maxBodyBytes: 1,
@@ -149,7 +149,7 @@ const ANOTHER: Readonly<Record<SettingName, unknown>> = {
   deliveryRingSize: null,
   vars: { REGION: 'eu' },
 };
-/** Valid only together with another one. */
+/** Valid only together with another setting. */
 const USER = { dashboardUser: 'ann', dashboardPassword: 'canary of ann' };
 const SIGN_ON = {
   authUserHeader: 'remote-user',

@@ -16,7 +16,7 @@ function thrower(): never {
   throw new Error(CANARY);
 }
 
-/** Throws whatever is asked of it, even what it is. */
+/** Throws at every access, even a check of its type. */
 const hostile = (target: object = {}): object =>
   new Proxy(target, {
     get: thrower,
@@ -26,7 +26,7 @@ const hostile = (target: object = {}): object =>
     getOwnPropertyDescriptor: thrower,
   });
 
-/** An error whose message and name throw when they are read. */
+/** An error whose message and name throw when read. */
 function unreadableError(): Error {
   return Object.defineProperties(new Error(CANARY), {
     message: { get: thrower },
@@ -36,7 +36,7 @@ function unreadableError(): Error {
   });
 }
 
-/** As a service is set up with the operator's code. */
+/** Sets up the operator's code as a service does. */
 function prepare(extensions: Extensions) {
   const settings = readSettings({ ALLOW_LEGACY_SHA1: 'true' });
   return prepareExtensions({ settings, extensions, environment: {}, clock: new FakeClock(), folder: '.' });
@@ -163,7 +163,7 @@ async function judged(extensions: Extensions, inputs: object = {}, delivery: Del
 }
 
 const MINE = { webhookSignatureScheme: 'Mine' };
-/** Gives a copy of the refusal that turns into its contrary in a later turn of the same tick. */
+/** Returns a copy of the refusal that becomes an acceptance in a later turn of the same tick. */
 const settling = (refusal: object) => async () => {
   const answer = { ...refusal };
   queueMicrotask(() => queueMicrotask(() => Object.assign(answer, { passed: true, outcome: 'verified' })));
@@ -254,7 +254,7 @@ describe('what a verifier or a payload strategy yields', () => {
     ['is thrown as a hostile proxy', () => Promise.reject(hostile())],
   ])('that %s is a verifier_error', async (what, verify) => {
     const signed = sampleDelivery({ headers: { 'x-signature': 'ab'.repeat(32) } });
-    // A strategy is not waited for: what it rejects is logged under its name.
+    // Strategies are not awaited: a rejection is logged under the strategy's name.
     const build = () => (what.startsWith('is thrown') ? thrower() : verify());
     for (const [extensions, inputs] of [
       [verifierThat(verify), BY_VERIFIER],
