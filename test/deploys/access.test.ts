@@ -14,7 +14,7 @@ async function open(): Promise<void> {
   workspace = await createWorkspace();
 }
 
-/** Of the flow under test. */
+/** The flow under test. */
 let id = FLOW_ID;
 let slug = 'push';
 
@@ -51,7 +51,7 @@ const put = (app: SluiceApp, next: object, query = '') => ask(app, 'PUT', `/flow
 const deliver = async (app: SluiceApp) => (await ask(app, 'POST', `/webhook/${slug}`, { order: 1 })).status;
 
 describe('a deploy by which more get in', () => {
-  // One service: each test has a flow of its own.
+  // One service; each test has a different flow.
   let app: SluiceApp;
   let flows = 0;
   beforeAll(async () => {

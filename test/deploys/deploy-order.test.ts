@@ -13,7 +13,7 @@ const deployed = async (id = FLOW_ID) => {
   return { revision, version };
 };
 
-/** Without what is said of every webhook here: that it has no gate. */
+/** Without the warning of every webhook here, that it has no gate. */
 const others = (warnings: readonly string[]) => warnings.filter((line) => !line.includes(': has no gate: '));
 
 function manifest(version: string, { id = FLOW_ID, slug = 'push', name = 'push', inputs = {}, steps = {} } = {}) {

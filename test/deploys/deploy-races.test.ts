@@ -5,7 +5,7 @@ import { useFolderApp } from '../folder-app.ts';
 
 const workspace = useFolderApp();
 const { ask } = workspace;
-/** One for each call of the verifier that has not answered yet. */
+/** One for each call of the verifier that is not answered yet. */
 let asked: { answer: (isValid: boolean) => void }[];
 let waiting: (() => void) | undefined;
 
@@ -24,7 +24,7 @@ const slow = {
     }),
 };
 
-/** Resolves once the verifier was asked so many times and has not answered the last of them. */
+/** Resolves once the verifier was called so many times and its last call is still open. */
 async function verifierAsked(times: number): Promise<{ answer: (isValid: boolean) => void }> {
   while (asked.length < times) {
     await new Promise<void>((resolve) => {
@@ -50,7 +50,7 @@ function manifest({ version = '1', inputs = {}, triggers = {}, steps = {} } = {}
     steps: { first, ...steps },
   };
 }
-/** A change that a deploy makes only while no run is in flight. */
+/** A change that is deployed only while no run is in flight. */
 const cautious = { first: { type: 'NoOp' } };
 const withoutHook = () => {
   const { triggers, ...rest } = manifest({ version: '2' });

@@ -58,7 +58,7 @@ describe('a deploy over the API of a flow that names another for its failures', 
       { ...one, ...runs(two) },
       { ...two, ...runs(one) },
     ];
-    // As the other process: this one is not told.
+    // Deployed like another process, so that this one is not told.
     const stored = (await app.store.findRevision(one.id, 1))?.snapshot as { steps: { first: JsonObject } };
     const steps = { go: { ...stored.steps.first, ...half.steps.go } };
     const deploy = { ...PLAN, ...half, snapshot: { ...stored, steps }, hash: 'half', at: Date.now() };
@@ -85,7 +85,7 @@ describe('a deploy over the API of a flow that names another for its failures', 
     const refusal = expect.stringContaining('Flow 0 → Flow 1 → Flow 2');
     const refused = { status: 409, answer: { refusal } };
     expect(await ask(app, 'PUT', `/flows/${ids[7]}`, longer)).toMatchObject(refused);
-    // What makes room is deployed together with it, and a change that makes no chain longer is not judged by this.
+    // The deploy includes the change that makes room; a change that lengthens no chain is not checked.
     const shorter = { ...flowAt(0), version: '2', steps: quick };
     expect(await ask(app, 'PUT', '/flows?allow=caution', [longer, shorter])).toMatchObject({ status: 200 });
     const renamed = { ...longer, version: '3', name: 'Last but one' };
@@ -164,7 +164,7 @@ describe('a flow whose manifest is gone', () => {
     const app = await start();
     expect(app.warnings.join('\n')).toMatch(/refused push: .*\n.*id/);
     expect((await ask(app, 'GET', `/flows/${renamed().id}`)).status).toBe(404);
-    // The old flow's key was written out in a manifest that is gone: it was stored, sealed.
+    // The old flow's key was written in a manifest that is gone, but it was stored, sealed.
     expect((await push(app)).status).toBe(200);
 
     const { status, answer } = await ask(app, 'POST', '/flows/reload?allow=breaking,access');

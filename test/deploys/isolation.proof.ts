@@ -67,7 +67,7 @@ async function deliver(slug = 'push', key = KEY) {
 const attention = async (): Promise<{ severity: string; message: string; link: string }[]> =>
   (await ask('GET', '/attention')).answer.filter(({ kind }: { kind: string }) => kind === 'manifest_unreadable');
 
-/** What can be wrong with the manifest of `push`, and how it comes about. */
+/** Possible mistakes in the manifest of `push`, with functions that make them. */
 const MISTAKES = {
   'no readable JSON': () => writeText('{ "id": "'),
   'half of its JSON': () => writeText(JSON.stringify(push({ version: '2' }), null, 2).slice(0, -20)),

@@ -12,7 +12,7 @@ import { sampleSettings, sampleTrigger } from '../webhooks/samples.ts';
 
 const idOf = (at: number) => `0b7c9d10-0000-4000-8000-${String(at).padStart(12, '0')}`;
 
-/** How often a deploy of so many flows, all of which are deployed, looks at the manifest or the triggers of one. */
+/** How often a deploy of this many flows, all deployed already, looks at a flow's manifest or triggers. */
 async function looksOfDeploy(count: number): Promise<number> {
   const store = await openStore();
   const catalog = createCatalog(store, fakeClock());
@@ -40,7 +40,7 @@ async function looksOfDeploy(count: number): Promise<number> {
   });
   let looks = 0;
   const flow = (at: number, version: string): LoadedFlow => {
-    // All run one flow, and each one that no other runs.
+    // All run one flow, and each also runs one that no other runs.
     const own = at === 0 ? {} : { common: stepOf('RunFlow', { inputs: { flow: idOf(0) } }) };
     const loaded = loadedFlow(manifestOf(own, { id: idOf(at), name: `flow ${at}`, version }));
     const inputs = { webhookSlug: `flow-${at}`, webhookEnforcementMode: 'Off' } as const;

@@ -198,7 +198,7 @@ it('a verifier that has left with the operator’s code opens nothing: the trigg
   expect(app.warnings.join('\n')).toContain('refused push');
   await app.reload();
   expect(await deliver(app)).toBe(503);
-  // What else a start finds changed does not make it forget the scheme.
+  // Other changes at a start do not make it forget the scheme.
   for (let starts = 0; starts < 2; starts += 1) {
     expect(await deliver(await start({ rateLimitPermitsPerSecond: 100 }))).toBe(503);
   }
@@ -207,7 +207,7 @@ it('a verifier that has left with the operator’s code opens nothing: the trigg
 
 describe('a setting by which more get in than at the last start', () => {
   const limits = { rateLimitPermitsPerSecond: 2, rateLimitPerIp: true };
-  // In the order of the starts: each has what those before it have.
+  // In the order of the starts: each has the settings of the earlier ones too.
   const wider: [string, SettingsInput][] = [
     ['the tolerance', { replayToleranceSeconds: 600 }],
     ['a limit', limits],

@@ -21,7 +21,7 @@ const withSlugs = (slugs: Readonly<Record<string, string>>) => ({
 
 const workspace = useFolderApp({ listens: false });
 
-/** A service that is deployed again and again, and a publisher that it verifies. */
+/** A service with repeated deploys, and a publisher whose deliveries it verifies. */
 async function aService() {
   const write = (change: object) => workspace.writeManifest('push.json', { ...githubManifest(), ...change });
   await write(withInputs(PLAIN));
@@ -116,7 +116,7 @@ const OTHERS = {
   c: 'cccccccc-0000-4000-8000-000000000001',
 };
 
-/** Slugs of triggers, by flow; a flow that is not named is no part of the folder. */
+/** Slugs of triggers, by flow; the folder lacks flows that are not named. */
 type Flows = Readonly<Partial<Record<keyof typeof OTHERS, Readonly<Record<string, string>>>>>;
 
 it.each<[string, readonly Flows[]]>([

@@ -6,7 +6,7 @@ import type { OpenedNeeds } from '../../src/manifest/stored.ts';
 
 const handlers = handlerTable(stepTypes().handlers);
 
-/** All that a revision of the flow needs, as if nothing of it were lost. */
+/** All that a revision of the flow needs, as if none of it were lost. */
 export function openedNeeds({ manifest, files }: LoadedFlow): OpenedNeeds {
   const literals = literalsOf(manifest, (stepType) => handlers.get(stepType)?.secretInputs ?? []);
   return { files, literals, lost: [] };

@@ -7,7 +7,7 @@ import { ask, useFolderApp } from '../folder-app.ts';
 
 const workspace = useFolderApp();
 
-/** Answers every request, and keeps the keys that came with them. */
+/** Answers every request, and records the keys in the requests. */
 async function receiver() {
   const keys: (string | undefined)[] = [];
   const server = createServer((request, response) => {

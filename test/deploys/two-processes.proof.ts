@@ -11,9 +11,9 @@ import { eventually, until } from '../eventually.ts';
 import { ask, push } from '../folder-app.ts';
 import { countHeld } from '../store/samples.ts';
 
-/* Two services on one store: `here` does not hear of what is done `there` unless a test says so. */
+/* Two services on one store: `here` does not hear of changes by `there` unless a test says so. */
 
-/** Nothing of what others change is told, as on SQLite. */
+/** Reports no changes of others, as on SQLite. */
 const unheard: Changes = {
   [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
   unseenMs: () => 0,
@@ -50,7 +50,7 @@ const manifest = ({
   steps: { first: { type: 'NoOp' }, ...steps },
 });
 
-/** Starts a service on the store; `change` replaces members of the store as this service sees it. */
+/** Starts a service on the store; `change` replaces members of the store for this service. */
 async function start(change: Partial<Store> = {}, settings: SettingsInput = {}): Promise<SluiceApp> {
   const workspace = await createWorkspace();
   workspaces.push(workspace);

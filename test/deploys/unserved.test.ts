@@ -28,7 +28,7 @@ const manifest = {
   steps: { first: { type: 'NoOp' } },
 };
 
-/** Starts a service on the store; the one before has stopped. */
+/** Starts a service on the store after the previous one has stopped. */
 async function start(extensions: Extensions): Promise<void> {
   app = await workspace.start({}, { store: { ...store, close: async () => {} }, extensions });
 }

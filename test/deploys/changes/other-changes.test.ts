@@ -10,7 +10,7 @@ const before = snapshot(flow(steps, { triggers: { one, two } }));
 const verdictsOf = (after: Json) =>
   verdicts(compareRevisions({ before, after, live: QUIET, settings: SETTINGS })).sort();
 
-// What a later release might write, and no rule of this one knows.
+// Fields that a later release might write and no rule of this one knows.
 it.each<[string, Json]>([
   ['priority', { priority: 1 }],
   ['steps.b.priority', { steps: { b: { priority: 1 } } }],
