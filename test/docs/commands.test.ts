@@ -10,7 +10,7 @@ const COMMANDS = new Map(
   ]),
 );
 
-/** What of the commands and options that a text names is none of ours. */
+/** Commands and options in a text that Sluice does not have. */
 function unknownIn(text: string): string[] {
   const named = text.matchAll(/(?:npx |`)sluice ([a-z]+(?:-[a-z]+)*)\b([^`\n]*)/g);
   return [...named].flatMap(([, command = '', rest = '']) => {

@@ -11,7 +11,7 @@ export interface Command {
   readonly output: string;
 }
 
-/** Commands of a page with what they print: of the blocks that say so, in order. */
+/** Commands with their output, from the page's blocks with this marker, in order. */
 export function commandsOf(page: string, marker: string): Command[] {
   const blocks = readFileSync(join(ROOT, page), 'utf8').split(`<!-- ${marker} -->\n\`\`\`console\n`).slice(1);
   return blocks.flatMap((block) =>
@@ -29,7 +29,7 @@ export function commandsOf(page: string, marker: string): Command[] {
 const CLI = join(ROOT, 'dist/cli.js');
 const ID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 
-/** What a command printed, without what differs each time: ids, times, ports, and the spaces at the ends of lines. */
+/** A command's output without its varying parts: ids, times, ports, and spaces at the ends of lines. */
 export const shapeOf = (output: string): string =>
   output
     .replace(new RegExp(ID, 'g'), 'ID')
@@ -40,13 +40,13 @@ export const shapeOf = (output: string): string =>
 
 interface Place {
   readonly folder: string;
-  /** Where commands that name an address find it. */
+  /** The address for commands that name one. */
   readonly host?: string;
 }
 
 /**
- * Runs the commands of a page one after the other, and asserts that they print what it shows. Those that list are repeated
- * until they do. The id in a command is the one that was printed last.
+ * Runs a page's commands in order, and asserts that they print what the page shows. Lists are repeated until they do.
+ * The id in a command is the one that was printed last.
  */
 export async function follow(commands: readonly Command[], { folder, host = '' }: Place): Promise<void> {
   let id = '';

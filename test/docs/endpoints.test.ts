@@ -18,7 +18,7 @@ function callOf(method: string, url: string): Call {
   return { method, path, query: query === '' ? [] : query.split('&').map((pair) => pair.split('=')[0] ?? '') };
 }
 
-/** What a page names as `GET /path`, and what its curl commands call. */
+/** The page's calls: those named as `GET /path`, and those of its curl commands. */
 function callsOf(text: string): Call[] {
   const named = text.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/(?:flows|health|metrics)[^\s`'"),]*)/g);
   const commands = [...text.matchAll(/\bcurl .*/g)].flatMap(([command]) => {
@@ -37,7 +37,7 @@ beforeAll(async () => {
   paths = (await app.fastify.inject('/flows/api/openapi.json')).json().paths;
 });
 
-/** The description of the API does not list itself, nor what belongs to the page. */
+/** The API's description lists neither itself nor the page's endpoints. */
 const UNLISTED = ['/flows/api/openapi.json', '/flows/api/docs', '/flows/login', '/flows/logout'];
 
 function problemOf({ method, path, query }: Call): string | undefined {

@@ -8,7 +8,7 @@ import { parseBody } from '../../src/expressions/trigger-body.ts';
 
 const text = readFileSync(resolve(import.meta.dirname, '../../docs/expressions.md'), 'utf8');
 
-/** Rows of every table under the heading whose head has these columns, the backticks around their cells removed. */
+/** Rows of every table under the heading with these columns, without the backticks around their cells. */
 function rowsUnder(heading: string, head: string): [string, string][] {
   const section = text.split(/^## /m).find((part) => part.startsWith(heading)) ?? '';
   const tables = [...section.matchAll(/^\| (.+) \|\n\|[-|]+\|\n((?:\| .*\n)+)/gm)];

@@ -7,14 +7,14 @@ import { PAGES } from './pages.ts';
 const handlers = handlerTable(stepTypes().handlers);
 const rules = { handlers, readSecret: () => ({ value: 'a secret of some length' }), strict: false, checks: [] };
 
-/** A block of JSON, or a part of an object as it stands in one. */
+/** A block of JSON, or members of an object without its braces. */
 function parse(block: string): unknown {
   return JSON.parse(/^[[{]/.test(block) ? block : `{${block}}`);
 }
 
 const isStep = (value: unknown) => typeof value === 'object' && value !== null && handlers.has(Object(value).type);
 
-/** The manifest that the block is, or the steps in one; undefined for other JSON, which has to parse and no more. */
+/** The manifest in the block, or made from its steps; undefined for other JSON, which only has to parse. */
 function manifestOf(json: unknown): object | undefined {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
   if ('triggers' in json) return json;

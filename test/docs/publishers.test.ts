@@ -42,7 +42,7 @@ const pages = readdirSync(FOLDER)
     return { file, text, manifest, inputs: trigger?.inputs ?? {} };
   });
 
-/** A key that strict manifests accept; `is` tells the halves of a pair apart. */
+/** A key that strict manifests accept; `is` says which half of a pair. */
 function keyOf(spec: SignatureSpec, is: 'publicKey' | 'privateKey'): string {
   const { name, algorithm, keyEncoding, certificate } = spec;
   if (algorithm === 'ed25519' || algorithm === 'ecdsaP256' || algorithm === 'rsaSha256' || certificate !== undefined)

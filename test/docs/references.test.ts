@@ -23,9 +23,9 @@ const OTHERS = ['webhookEvent', 'webhookTimestamp'];
 describe.each(PAGES)('$name', ({ text }) => {
   it('names settings that there are', () => {
     const known = ['SLUICE_CONFIG', ...describeSettings().map(({ variable }) => variable)];
-    // A name that ends with an underscore stands for several, such as `SLUICE_DASHBOARD_*`.
+    // A name with an underscore at its end means several, such as `SLUICE_DASHBOARD_*`.
     const named = [...new Set(text.match(/\bSLUICE_[A-Z0-9_]+/g) ?? [])].filter((name) => !name.endsWith('_'));
-    // Names of the operator's own.
+    // Names that the operator chooses.
     const isOwn = (name: string) => name.startsWith('SLUICE_VAR_');
     expect(named.filter((name) => !known.includes(name) && !isOwn(name))).toEqual([]);
   });
