@@ -31,17 +31,17 @@ const got = async ({ asked }: FakeService, count: number): Promise<readonly Aske
     ({ length }) => length >= count,
   );
 
-/** Until the run waits for somebody. */
+/** Waits until the run waits for an answer. */
 const waiting = ({ url }: Service, runId: string) =>
   eventually(
     async () => (await fetch(`${url}/flows/api/runs?waiting=signal&search=${runId}`)).json(),
     (answer) => JSON.stringify(answer).includes(runId),
   );
 
-/** What a mail or a message said. */
+/** The content of a mail or message. */
 const said = (asked: Asked | undefined): Record<string, unknown> => JSON.parse(asked?.body ?? '{}');
 
-/** Opens the link of a message that offers this choice, sees it highlighted, and presses it. */
+/** Opens the link for this choice in a message, sees the choice highlighted, and presses it. */
 async function answer({ url }: Service, { body }: Asked, choice: string): Promise<number> {
   const offered = [...body.matchAll(/http:\/\/127\.0\.0\.1:3000([^"\\ ]*)/g)].map(
     ([, path = '']) => new URL(path, url),
@@ -160,7 +160,7 @@ it('takes the reply to a mail as the answer', async () => {
   const { replyTo } = said((await got(people, 1))[0]);
   await waiting(service, runId);
   const [timestamp, token] = [String(Math.floor(Date.now() / 1000)), randomBytes(25).toString('hex')];
-  // As Mailgun's documentation says: https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks
+  // According to Mailgun: https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks
   const signature = createHmac('sha256', key)
     .update(timestamp + token)
     .digest('hex');

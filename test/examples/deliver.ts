@@ -4,7 +4,7 @@ import { SDKS } from '../publishers/sdks.ts';
 
 export interface Sent {
   readonly slug: string;
-  /** Whose own code signs, or confirms the signature where it has none that signs. */
+  /** The scheme whose own code signs, or confirms our signature if it cannot sign. */
   readonly scheme: string;
   readonly key: string;
   readonly body: string;
@@ -13,7 +13,7 @@ export interface Sent {
   readonly at?: Date;
 }
 
-/** Sends a delivery as the publisher does, and yields the answer. */
+/** Sends a delivery as the publisher does, and returns the answer. */
 export async function deliver(service: Service, { slug, scheme, key, body, headers = {}, ...sent }: Sent) {
   const sdk = SDKS.find((each) => each.scheme === scheme);
   if (sdk === undefined) throw new Error(`no package signs ${scheme}`);

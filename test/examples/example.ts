@@ -18,7 +18,7 @@ export const EXAMPLES = [
 ] as const;
 export type Example = (typeof EXAMPLES)[number];
 
-/** Below the ports that the system gives away, some for each process: no other test takes one before it is listened on. */
+/** Below the system's ephemeral ports, a range for each process: no other test takes a port before we listen on it. */
 let nextPort = 12_000 + (process.pid % 1000) * 20;
 
 async function freePort(): Promise<number> {
@@ -43,7 +43,7 @@ interface Copy extends Workspace {
   readonly port: number;
 }
 
-/** All examples in a folder that goes with the test, and the one to work in; each port of their files is a free one. */
+/** Copies all examples into a folder of the test; returns the one to use. Ports in their files become free ones. */
 export async function copyExample(name: Example): Promise<Copy> {
   const root = temporaryFolder('example');
   const examples = join(root, 'examples');
@@ -62,7 +62,7 @@ export async function copyExample(name: Example): Promise<Copy> {
   return { folder, examples, port, writeManifest: refuse, remove: async () => {} };
 }
 
-/** The value of a variable in the file `.env` of an example. */
+/** The value of a variable in an example's `.env`. */
 export async function variableOf({ folder }: Workspace, name: string): Promise<string> {
   const text = await readFile(join(folder, '.env'), 'utf8');
   const found = new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1];
@@ -88,15 +88,15 @@ export interface Asked {
 
 export interface FakeService {
   readonly asked: readonly Asked[];
-  /** How many requests were in flight at once, at most. */
+  /** The highest number of simultaneous requests. */
   mostAtOnce(): number;
-  /** Cuts all connections and listens no more. */
+  /** Cuts all connections and stops listening. */
   goAway(): Promise<void>;
 }
 
 type Answer = { readonly status?: number; readonly body?: unknown };
 
-/** Listens at the URL in the place of what an example calls, and keeps what it is asked; it goes with the test. */
+/** Listens at the URL in place of the service that an example calls, and records requests, until the test ends. */
 export async function fakeService(
   url: string,
   answer: (asked: Asked) => Answer | Promise<Answer>,

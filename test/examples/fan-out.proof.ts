@@ -13,7 +13,7 @@ it('calls three services at once, each until it has the order, and never twice f
   const key = await variableOf(example, 'ORDERS_WEBHOOK_SECRET');
   const paths = ['/invoices', '/mails', '/reservations'];
   const fake = await fakeService(await variableOf(example, 'INVOICES_URL'), async ({ path }) => {
-    // None is answered before all are asked: a flow that called one after the other would end here.
+    // None is answered before all are called: a flow that called them in sequence would fail here.
     await eventually(
       async () => new Set(fake.asked.map((asked) => asked.path)),
       (asked) => asked.size === 3,

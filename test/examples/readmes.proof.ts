@@ -15,7 +15,7 @@ const EXECUTED = 'executed by test/examples/readmes.proof.ts';
 
 type Copy = Awaited<ReturnType<typeof copyExample>>;
 
-/** Runs a program in the folder of the example; it ends with the test. Yields what it says, as long as it runs. */
+/** Runs a program in the example's folder until the test ends; returns a function that reads its output so far. */
 function run({ folder }: Copy, ...args: string[]): () => Promise<readonly string[]> {
   const env = { PATH: process.env.PATH ?? '' };
   const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -35,14 +35,14 @@ function run({ folder }: Copy, ...args: string[]): () => Promise<readonly string
   };
 }
 
-/** Where the services of the example listen. */
+/** Where the example's services listen. */
 function servicesUrl({ folder }: Copy): string {
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(readFileSync(join(folder, '.env'), 'utf8'))?.[0];
   if (url === undefined) throw new Error('the example calls nothing');
   return url;
 }
 
-/** What the services of an example print once its README was followed. */
+/** Calls that the services of an example print after its README was followed. */
 const CALLS: Record<(typeof EXAMPLES)[number], readonly string[]> = {
   'stripe-fulfilment': ['charge.succeeded', 'charge.refunded'],
   'github-ci': ['POST /builds', 'POST /deploys'],

@@ -19,7 +19,7 @@ it('takes orders while the ERP is away, and books every one of them once when it
   const startErp = () => fakeService(url, ({ body }) => ({ body: { booked: JSON.parse(body).name } }));
   const erp = await startErp();
   const service = await serveExample(example);
-  // Its own spelling of numbers and spaces, which the ERP gets as it is.
+  // With unusual spelling of numbers and spaces, which the ERP must get unchanged.
   const bodyOf = (name: string) => `{"id": 1e3, "name":"${name}", "total_price": "403.00"}`;
   const order = async (name: string, id: string = randomUUID()) => {
     const headers = { 'x-shopify-topic': 'orders/create', 'x-shopify-webhook-id': id };
@@ -46,7 +46,7 @@ it('takes orders while the ERP is away, and books every one of them once when it
     seconds: 60,
     because: 'each is tried several times',
   });
-  // After ten failures in a row Sluice asks no more: these fail no more, they wait.
+  // After ten failures in a row Sluice stops calling: these runs do not fail, they wait.
   for (const name of ['#5', '#6']) await order(name);
   await allAre(({ status, waitingFor }) => status !== 'Running' || waitingFor.some((wait) => wait.for === 'host'));
   expect(await order('#2', id)).toMatchObject({ runId });

@@ -7,7 +7,7 @@ import { copyExample, fakeService, serveExample, variableOf } from './example.ts
 
 it('answers before the deploy has ended, and tells how it ended where the command was given', async () => {
   const example = await copyExample('slack-command');
-  // A busy machine may take longer than Slack would wait; what matters is that the answer does not wait for the deploy.
+  // A busy machine may take longer than Slack would wait; the point is that the answer does not wait for the deploy.
   const file = join(example.folder, 'manifests/command.json');
   const manifest = await readFile(file, 'utf8');
   await writeFile(file, manifest.replace('"withinSeconds": 2.5', '"withinSeconds": 25'));

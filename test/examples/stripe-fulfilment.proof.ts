@@ -19,7 +19,7 @@ it('fulfils the events of an order one at a time in the order of their arrival, 
   let lateAnswer = new Promise<void>(() => {});
   const fulfilment = await fakeService(await variableOf(example, 'FULFILMENT_URL'), async ({ body }) => {
     const { order, event } = JSON.parse(body);
-    // It has the payment of the first order, and the service that sent it dies before the answer.
+    // It has received the payment of the first order; the calling service dies before the answer.
     if (order === 'SO-1' && event === 'charge.succeeded') await lateAnswer;
     const hasFailed = fulfilment.asked.filter((asked) => asked.body.includes('charge.updated')).length > 1;
     return event === 'charge.updated' && !hasFailed ? { status: 503 } : { status: 200 };
@@ -55,7 +55,7 @@ it('fulfils the events of an order one at a time in the order of their arrival, 
     'charge.updated',
     'charge.refunded',
   ]);
-  // Fulfilment can tell a call that it had before.
+  // Fulfilment can recognise repeated calls.
   expect(new Set(ofOrder.map(({ headers }) => headers['idempotency-key'])).size).toBe(3);
 
   const retried = await send(charge('evt_charge.succeeded', 'charge.succeeded', 'SO-1'), new Date(Date.now() - 60_000));
