@@ -12,7 +12,7 @@ const text = (length: number) => 'a'.repeat(length);
 const list = (length: number) => new Array<number>(length).fill(1);
 const keys = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
 
-/** Steps that an expression takes over a body, to its end or to where it is stopped. */
+/** Steps of an expression over a body, until it ends or is stopped. */
 function stepsOf(source: string, body: Json): number {
   const data = prepareContext(over(body));
   try {
@@ -23,7 +23,7 @@ function stepsOf(source: string, body: Json): number {
   return data.budget.spent;
 }
 
-/** Each kind of work with its data of size n. The library's own nodes are metered by name: an upgrade must keep these. */
+/** Each kind of work with data of size n. The library's own nodes are metered by name: an upgrade must keep them. */
 const LINEAR: readonly (readonly [string, (size: number) => Json])[] = [
   ['trigger.body', list],
   ['trigger.body', keys],
@@ -125,7 +125,7 @@ it.each(['a'.repeat(101), 'a{2}', '(unclosed'])(
   },
 );
 
-/** An expression whose result doubles, or more, with each level. */
+/** An expression whose result at least doubles with each level. */
 function nestedBinds(step: string, start: string, levels: number): string {
   let source = 'a';
   for (let level = 0; level < levels; level += 1) source = `cel.bind(a, ${step}, ${source})`;

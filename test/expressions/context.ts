@@ -1,6 +1,6 @@
 import type { ExpressionContext } from '../../src/expressions/context.ts';
 
-/** What a delivery of an order gives its run's expressions. */
+/** The data of an order's delivery for its run's expressions. */
 export const context: ExpressionContext = {
   trigger: {
     key: 'orders',
