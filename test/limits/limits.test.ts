@@ -52,13 +52,13 @@ import { temporaryFolder } from '../temporary.ts';
 import { builtIn, deliveryOf, judge, NOW } from '../webhooks/schemes/fixtures.ts';
 import { boundsInSource, NO_SIZES } from './limits.ts';
 
-/** What is accepted up to its limit, and what it costs. */
+/** Something that is accepted up to its limit, and what it costs. */
 interface Sized {
-  /** Takes something of that size; false, or an error, where it is refused. */
+  /** Accepts something of that size; false, or an error, if it is refused. */
   takes(size: number): unknown;
-  /** How much work that is, counted. */
+  /** The amount of work, counted. */
   work?(size: number): number | Promise<number>;
-  /** What is beyond the limit is not refused here. */
+  /** A size beyond the limit is not refused here. */
   readonly hasMore?: true;
 }
 
@@ -104,7 +104,7 @@ async function post(path: string, body: string): Promise<number> {
   const headers = { 'content-type': 'application/json' };
   return (await dashboard.app.inject({ method: 'POST', url: `/flows/api${path}`, headers, body })).statusCode;
 }
-/** A body of so many bytes, most of which are white space. */
+/** A body of so many bytes, most of them white space. */
 const padded = (value: object, bytes: number) => JSON.stringify(value).padEnd(bytes);
 
 const alert = (inputs: object) =>
@@ -119,11 +119,11 @@ const PROBE = { method: 'GET', answer: {} };
 const SECRET = 'a secret of more than thirty-two bytes';
 const BODY = '{"event":"order.paid"}';
 
-/** A token over the body of so many characters. */
+/** A token of so many characters over the body. */
 function tokenOf(characters: number): string {
   const hash = createHash('sha256').update(BODY).digest('hex');
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  // Base64 has no texts of some lengths, so both parts are filled.
+  // Base64 texts of some lengths do not exist, so both parts are filled.
   for (let more = 0; ; more += 1) {
     const header = encode({ alg: 'HS256', more: 'x'.repeat(more) });
     const left = characters - header.length - encode({ iat: NOW / 1000, hash, more: '' }).length - 45;
@@ -133,7 +133,7 @@ function tokenOf(characters: number): string {
   }
 }
 
-/** Whether a message is verified that covers so many headers and whose own have so many characters. */
+/** Whether a message is verified that covers so many headers, with signature headers of so many characters. */
 async function isSigned({ components, characters }: { components: number; characters: number }): Promise<boolean> {
   const headers = Object.fromEntries(times(components, (at) => [`x-${at}`, 'v']));
   const names = Object.keys(headers).map((name) => `"${name}"`);
@@ -248,14 +248,14 @@ const SIZES: Readonly<Record<string, Sized>> = {
     takes: (size) => {
       const names = (count: number, of: (at: number) => JsonObject = () => ({})): JsonObject =>
         Object.fromEntries(times(count, (at) => [`k${at}`, of(at)]));
-      // Groups of 41: the call stack does not bear as many side by side.
+      // In groups of 41, because the call stack cannot hold as many side by side.
       const groups = Math.floor((size - 1) / 41);
       const properties = names(groups + ((size - 1) % 41), (at) => (at < groups ? { properties: names(40) } : {}));
       return !('error' in compileBodySchema({ properties }));
     },
   },
   'manifest/metered-schema.ts MAX_STATES': {
-    // Two are the beginning and the end of a pattern.
+    // Two are the beginning and the end of the pattern.
     takes: (size) => !('error' in compileBodySchema({ pattern: 'a'.repeat(size - 2) })),
   },
   'features/coalesce/trigger.ts 1000': {
@@ -318,7 +318,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       const links = new AnswerLinks(() => 'https://sluice.example');
       const store = { keepSecret: async () => secret };
       links.connect({ store } as unknown as Parameters<AnswerLinks['connect']>[0]);
-      // Three bytes are four characters; 36 of them are not the key of the step.
+      // Three bytes become four characters; 36 of them are not the step's key.
       const stepKey = 'k'.repeat(Math.ceil((size * 3) / 4) - 36);
       const found = await links.open(seal(secret, { runId: ORDERS_ID, stepKey, expiresAt: NOW }));
       return found?.stepKey === stepKey;
@@ -494,7 +494,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
   },
 };
 
-/** Bounds that another test runs at, with its rule. */
+/** Bounds that another test checks, with its rule. */
 const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>> = {
   'dashboard/sign-on.ts MAX_NAME_CHARACTERS': [
     'dashboard/sign-on.test.ts',
@@ -525,7 +525,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>>
   'model/manifest.ts MAX_FLOW_DEPTH': ['manifest/sub-flows.test.ts', 'a chain of as many flows as may be is accepted'],
 };
 
-/** Parameters of the API, at whose limits the last test asks. */
+/** Parameters of the API; the last test asks at their limits. */
 const PARAMETERS = [
   'dashboard/input.ts 500',
   'dashboard/input.ts 720',
@@ -575,7 +575,7 @@ it.each(Object.entries(ELSEWHERE))('%s has a test elsewhere', (_name, [file, rul
 
 describe.each(Object.entries(SIZES))('%s', (name, { takes, work, hasMore = false }) => {
   const limit = bounds.get(name) ?? 0;
-  // One more, or a step of what comes in hundreds.
+  // One more, or a hundred where sizes come in hundreds.
   const beyond = limit + (name.endsWith('MAX_LOOP_STEPS') ? 100 : 1);
   const isTaken = async (size: number) => {
     try {

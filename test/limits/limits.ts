@@ -3,15 +3,15 @@ import { join } from 'node:path';
 
 const SOURCE = join(import.meta.dirname, '../../src');
 
-/** A bound that the source states: a constant named so, or the most that a schema takes. */
+/** A bound that the source states: a constant with such a name, or the maximum of a schema. */
 const BOUND =
   /\bconst ((?:MAX|MOST)(?:_[A-Z]+)*|(?:[A-Z]+_)*BUDGET_STEPS|BODIES_IN_FLIGHT_BYTES)\b[^=\n]*= ([^;]*)|(?<!Math)\.max\((\d[\d_]*)\)|\bmax: (\d[\d_]+), fallback|\b(?:freeText|requiredText)\((\d[\d_]*)/g;
 
-/** Each bound by the file that has it, with its value where that is a number. */
+/** Each bound by its file, with its value if that is a number. */
 export function boundsInSource(): Map<string, number | undefined> {
   const found = new Map<string, number | undefined>();
   for (const file of readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).sort()) {
-    // The page bounds what it draws.
+    // The page's bounds only limit what it draws.
     if (!file.endsWith('.ts') || /(^|\/)(page|web)\//.test(file)) continue;
     for (const [, name, value, ...numbers] of readFileSync(join(SOURCE, file), 'utf8').matchAll(BOUND)) {
       const written = numbers.find((each) => each !== undefined);
@@ -21,13 +21,13 @@ export function boundsInSource(): Map<string, number | undefined> {
   return found;
 }
 
-/** `10_000` and `256 * 1024`; undefined for what is not written as a product of numbers. */
+/** `10_000` and `256 * 1024`; undefined for anything that is not a product of numbers. */
 function numberIn(text: string): number | undefined {
   const factors = text.replaceAll('_', '').split(' * ').map(Number);
   return factors.every(Number.isFinite) ? factors.reduce((product, factor) => product * factor, 1) : undefined;
 }
 
-/** Bounds of nothing that is accepted, by why. */
+/** Bounds that limit nothing that is accepted, by reason. */
 export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
   'what is shown, told or kept is cut there, and refused it is not': [
     'features/alerts/message.ts MOST_CHARACTERS',

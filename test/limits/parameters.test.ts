@@ -11,7 +11,7 @@ interface Parameter {
   readonly schema: { readonly maximum?: number; readonly maxLength?: number; readonly format?: string };
 }
 
-/** What a parameter that has to be there may be. */
+/** A value for a required parameter. */
 const filled = ({ example, schema }: Parameter): string =>
   String(example ?? (schema.format === 'uuid' ? ORDERS_ID : schema.maximum === undefined ? 'orders' : 1));
 
