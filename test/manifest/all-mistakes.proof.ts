@@ -102,13 +102,13 @@ const put = (path: string, value: Json): Plant => [
     }, manifest)[last] = value;
   },
 ];
-/** Another trigger or step with a mistake of its own. */
+/** Another trigger or step with a mistake in it. */
 const add = (path: string, kind: 'triggers' | 'steps', entries: Json): Plant => [
   path,
   (manifest) => Object.assign(manifest[kind], entries),
 ];
 
-/** Mistakes that have nothing to do with each other: any of them may be in one file. */
+/** Independent mistakes: any of them may be in one file. */
 const PLANTS: readonly Plant[] = [
   put('id', 'orders'),
   put('version', 1),

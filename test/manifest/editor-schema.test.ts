@@ -19,7 +19,7 @@ function textFor(extensions: Extensions = {}): string {
   );
 }
 
-/** What an editor marks in a manifest: the places, each once. */
+/** The places that an editor marks in a manifest, each once. */
 function checker(extensions?: Extensions): (manifest: unknown) => string[] {
   const validate = new Ajv2020({ strict: false, validateFormats: false, allErrors: true }).compile(
     JSON.parse(textFor(extensions)),

@@ -4,16 +4,16 @@ export const FIELDS = Object.keys(WEBHOOK_ROWS) as WebhookField[];
 
 interface FieldEdit {
   readonly field: WebhookField;
-  /** What the trigger has as well. */
+  /** Further inputs of the trigger. */
   readonly with: WebhookInputs;
-  /** Undefined where the trigger leaves the field out. */
+  /** Undefined if the trigger leaves the field out. */
   readonly from: unknown;
   readonly to: unknown;
   /** The effect, or the rule and the class of the finding. */
   readonly expected: string;
 }
 
-/** Every edit that the row of a field has, in both directions where the row says both. */
+/** Every edit in the field's row, in both directions if the row has both. */
 export function editsOf(field: WebhookField): readonly FieldEdit[] {
   const { with: rest = {}, ladders = [], other = [], same = [], oneWay = [] } = WEBHOOK_ROWS[field].change.edits;
   const steps = ladders.flatMap((ladder) => ladder.slice(1).map((to, index) => [ladder[index], to] as const));
@@ -28,11 +28,11 @@ export function editsOf(field: WebhookField): readonly FieldEdit[] {
   return edits.map(([from, to, expected]) => ({ field, with: rest, from, to, expected }));
 }
 
-/** A value as a trigger has it once its manifest is read. */
+/** A value as a trigger has it after its manifest is read. */
 export const asRead = (field: WebhookField, written: unknown): unknown =>
   written === undefined ? undefined : WEBHOOK_ROWS[field].schema.parse(written);
 
-/** A value by which a trigger asks for something. */
+/** A value of the field that asks for something. */
 export function exampleOf(field: WebhookField): unknown {
   const values = editsOf(field).flatMap(({ from, to }) => [from, to]);
   return asRead(

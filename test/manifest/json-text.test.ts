@@ -111,7 +111,7 @@ it('agrees with the engine on what is JSON', () => {
       const text = tokens.join('');
       const { value, strict } = readJson(text);
       expect(value).toEqual(engineReads(strict));
-      // What is more than JSON is a comma at an end alone.
+      // The only extension of JSON is a trailing comma.
       if (engineReads(text) === undefined && value !== undefined) expect(text).toMatch(/, *[}\]]/);
       else expect(value).toEqual(engineReads(text));
     }),

@@ -4,7 +4,7 @@ import { hasStep } from '../../src/manifest/check-steps.ts';
 import { isWithin, MAX_NAMES, nearestName, placesOn } from '../../src/manifest/issues.ts';
 import { FLOW_ID, issuesAfter, issuesOf, rules } from './rules.ts';
 
-/** Names that count how often they are asked for. */
+/** Names that count how often they are read. */
 function counted(count: number) {
   const asked = { times: 0 };
   const names = Array.from({ length: count }, (_, index) => `step${index}`);

@@ -24,7 +24,7 @@ async function load(files: Record<string, unknown>, handlers = rules.handlers) {
     await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
   }
   const { flows, issues } = await loadManifests(folder, { ...rules, handlers });
-  // Manifests written by a program have one line; where an issue is said to be has a test of its own.
+  // Manifests written by a program have one line; another test checks the positions of issues.
   const lines = issues.map(({ line, column, ...issue }) => formatIssue(issue).replaceAll(`${folder}/`, ''));
   return { flows, lines, names: flows.map((flow) => flow.manifest.name) };
 }

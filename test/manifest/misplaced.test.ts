@@ -89,7 +89,7 @@ test('no field of a trigger, a step or the manifest is taken for a spelling of a
       ...retry,
       ...(TRIGGER_OBJECTS.coalesce?.keys ?? []),
     ])) {
-      // A trigger has a condition of its own, whose name begins with webhook.
+      // A trigger has its own condition, whose name begins with webhook.
       if (name === 'when') continue;
       expect(issuesWith(place, name), `${name} in ${place.join('.')}`).not.toContain('did you mean');
     }

@@ -89,7 +89,7 @@ export function goodManifest() {
 
 export type GoodManifest = ReturnType<typeof goodManifest> & Record<string, unknown>;
 
-/** What is wrong with the good manifest after an edit, one line an issue. */
+/** The issues of the good manifest after an edit, one per line. */
 export function issuesAfter(edit: (manifest: GoodManifest) => void, given: ManifestRules = rules): string[] {
   const manifest = goodManifest();
   edit(manifest);
@@ -97,6 +97,6 @@ export function issuesAfter(edit: (manifest: GoodManifest) => void, given: Manif
 }
 
 export function issuesOf(text: string, given: ManifestRules = rules): string[] {
-  // Without lines and columns: a manifest of a test has one line.
+  // Without lines and columns: the tests' manifests have one line.
   return parseManifest(text, 'flow.json', given).issues.map(({ line, column, ...issue }) => formatIssue(issue));
 }

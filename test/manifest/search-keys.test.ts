@@ -7,7 +7,7 @@ import { issuesAfter, rules } from './rules.ts';
 
 const checks = [webhookChecks(gatePreparer(gateChain(), sampleSettings({})), 'Enforce')];
 
-/** What is wrong with these keys of a trigger. */
+/** The issues of a trigger with these keys. */
 function issues(searchKeys: Json, { trigger = 'github', inputs = {} }: { trigger?: string; inputs?: object } = {}) {
   const found = issuesAfter(
     (manifest) => {

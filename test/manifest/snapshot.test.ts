@@ -14,7 +14,7 @@ const STRUCTURAL = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-/** Every structural key in it, and none of the others that look like one. */
+/** Contains every structural key, and other keys only where they do not look like one. */
 const everything = {
   $schema: './manifest.schema.json',
   ...goodManifest(),
@@ -152,7 +152,7 @@ function load(manifest: unknown): LoadedFlow {
   return flow;
 }
 
-/** Spells structural keys in any case, on their own levels only. */
+/** Changes the case of structural keys, only on their own levels. */
 function spellAnew(manifest: typeof everything, flips: Iterator<boolean>): unknown {
   const spell = (key: string) =>
     STRUCTURAL.has(key)

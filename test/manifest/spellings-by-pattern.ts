@@ -1,6 +1,6 @@
 /**
- * Yields for each character whether it belongs to a spelling of one of the texts, as regular expressions find them. This
- * is the specification of `searchFor`, as plain as can be; it takes exponential time for some texts.
+ * Says for each character whether it belongs to a spelling of one of the texts, by regular expressions. This is the
+ * specification of `searchFor`, as simple as possible; for some texts it takes exponential time.
  */
 export function foundByPattern(text: string, secrets: readonly string[]): boolean[] {
   const found = Array<boolean>(text.length).fill(false);
@@ -20,7 +20,7 @@ export function foundByPattern(text: string, secrets: readonly string[]): boolea
 const NAMED_ENTITIES: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 const JSON_LETTERS: Readonly<Record<string, string>> = { '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't' };
 
-/** A pattern for a text in which each character may be escaped or not: a server escapes what it likes. */
+/** A pattern for a text in which any character may be escaped, because servers choose what they escape. */
 function spelled(text: string): string {
   return (text.match(/\\+|[\s\S]/gu) ?? []).map(spelledPiece).join('');
 }
@@ -58,9 +58,9 @@ function anyCaseHex(value: number, digits: number): string {
 }
 
 /**
- * The text wherever it is in what was encoded: behind bytes that fill up a group of three, or one or two more. The
- * digits that only the text decides are searched for; those at its ends that hold bits of its neighbours too go with
- * them where they are behind.
+ * The text at any place within a larger encoded text: after full groups of three bytes, or one or two bytes more.
+ * Searches for the digits that depend on the text alone. A last digit that also holds bits of the text's neighbours
+ * belongs to the match if present.
  */
 function base64Of(text: string): string[] {
   const bytes = Buffer.from(text);

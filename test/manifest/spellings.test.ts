@@ -40,7 +40,7 @@ const ENCODINGS: readonly ((text: string) => string)[] = [
 ];
 
 const CHARS = ['a', 'b', '0', '2', '5', '"', '/', '+', ' ', '\n', 'é', '語', '😀', '>', '?', 'ÿ'];
-/** What begins an escape: it can be read as itself too, and a pattern may take the shorter reading. */
+/** Characters that begin an escape: they can also be literal, and a pattern may choose the shorter reading. */
 const ESCAPES = ['%', '&', '\\'];
 
 /** Some secrets, and a text of pieces of them, each encoded in one of the ways and some cut off. */

@@ -5,7 +5,7 @@ import { issuesAfter, rules, strictRules } from './rules.ts';
 
 type Part = Record<string, Json>;
 
-/** The good manifest with parts of one of its steps changed, or with another step. */
+/** The issues of the good manifest after changing parts of a step, or adding one. */
 function issuesWith(key: string, part: Part, given = rules): string[] {
   return issuesAfter((manifest) => {
     manifest.steps[key] = { ...manifest.steps[key], ...part };

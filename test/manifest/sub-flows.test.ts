@@ -5,7 +5,7 @@ import { MAX_FLOW_DEPTH } from '../../src/model/manifest.ts';
 
 type Edges = Readonly<Record<string, readonly string[]>>;
 
-/** Any flows that run each other in any way: most of few flows, so that there are cycles. */
+/** Any flows that run each other in any way; mostly few flows, so that there are cycles. */
 const anyFlows = fc.integer({ min: 1, max: 12 }).chain((count) =>
   fc.array(fc.tuple(fc.nat(count - 1), fc.nat(count - 1)), { maxLength: 14 }).map((pairs): Edges => {
     const edges: Record<string, string[]> = {};
@@ -14,7 +14,7 @@ const anyFlows = fc.integer({ min: 1, max: 12 }).chain((count) =>
   }),
 );
 
-/** Every chain of flows from one on, as far as one that is too long or comes back to the first. */
+/** Every chain of flows that starts with one, up to a chain that is too long or returns to the first flow. */
 function chainsFrom(edges: Edges, way: readonly string[]): (readonly string[])[] {
   const last = way.at(-1) ?? '';
   const isOver = (way.length > 1 && last === way[0]) || way.length > MAX_FLOW_DEPTH;
@@ -32,7 +32,7 @@ it('a flow is refused if and only if a chain of flows from it comes back to it o
         const isRefused = chains.some((way) => isCycle(way) || way.length > MAX_FLOW_DEPTH);
         expect(found !== undefined, JSON.stringify(edges)).toBe(isRefused);
         if (found === undefined) continue;
-        // What is told is a chain that there is.
+        // The reported chain exists.
         const { kind, flowIds } = found;
         for (const [n, id] of flowIds.slice(1).entries()) expect(edges[flowIds[n] ?? '']).toContain(id);
         expect(flowIds[0]).toBe(flowId);

@@ -5,7 +5,7 @@ import { FLOW_ID, goodManifest, issuesAfter, rules, strictRules } from './rules.
 
 const PATH = 'flow.json triggers.github.inputs';
 
-/** The good manifest with other inputs of its webhook trigger; undefined takes one away. */
+/** The issues of the good manifest with other inputs of its webhook trigger; undefined removes one. */
 function issuesWith(changes: Record<string, Json | undefined>, given = rules): string[] {
   return issuesAfter((manifest) => {
     const inputs = { ...(manifest.triggers.github?.inputs as object), ...changes };
