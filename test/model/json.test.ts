@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { isExactNumber, parseJson } from '../../src/model/json.ts';
 
-/** Number tokens of any form that JSON has. */
+/** Number tokens in any form that JSON allows. */
 const number = fc
   .tuple(
     fc.constantFrom('', '-'),
@@ -15,7 +15,7 @@ const number = fc
       `${sign}${whole}${decimals === undefined ? '' : `.${decimals}`}${exponent ?? ''}`,
   );
 
-/** JSON texts without spaces, their keys distinct and in an order that objects keep. */
+/** JSON texts without spaces, with distinct keys in an order that objects keep. */
 const { text } = fc.letrec<{ text: string }>((tie) => ({
   text: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },

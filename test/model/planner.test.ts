@@ -97,7 +97,7 @@ describe('planNext', () => {
 
 const endings: StepStatus[] = ['Succeeded', 'Failed', 'Skipped'];
 
-/** Any acyclic graph: steps run after steps before them, and then the manifest's order is shuffled. */
+/** Any acyclic graph: steps run after earlier ones, and then the manifest's order is shuffled. */
 const anyGraph = fc
   .array(fc.dictionary(fc.nat(8).map(String), fc.subarray(endings, { minLength: 1 }), { maxKeys: 4 }), { maxLength: 9 })
   .map((rows) =>
@@ -120,7 +120,7 @@ const anyRun = fc.record({
   order: fc.infiniteStream(fc.nat()),
 });
 
-/** Runs a graph to its end as the store does: a plan after every step that ends. */
+/** Runs a graph to its end as the store does: plans after every step that ends. */
 function execute(graph: Graph, outcomes: readonly StepStatus[], order: Iterator<number>) {
   const states = new Map<string, StepStatus>();
   const started: string[] = [];
@@ -188,7 +188,7 @@ describe('any run of any graph', () => {
   });
 });
 
-/** Plans after one step, and says of how many steps the states were asked. */
+/** Plans after one step, and counts the steps whose states were asked. */
 function localPlan(graph: Graph, ended: string, states: ReadonlyMap<string, StepStatus>) {
   let asked = 0;
   const plan = planAfter(wire(graph), ended, function* (stepKeys) {

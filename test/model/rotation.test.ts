@@ -10,7 +10,7 @@ const waiter = (key: string, more: Partial<Waiter> = {}): Waiter => ({
   ...more,
 });
 
-/** Gives turns one at a time, each ended before the next, for as long as somebody waits. */
+/** Gives turns one at a time, each ended before the next, until no one waits. */
 function giveAll(rotation: Rotation, waiting: Waiter[]): string[] {
   const given: string[] = [];
   for (let next = rotation.next(waiting); next !== undefined; next = rotation.next(waiting)) {
@@ -123,6 +123,6 @@ it('forgets the keys whose turns were longest ago, of ten thousand', () => {
   rotation.give('first');
   rotation.give('second');
   for (let n = 0; n < 9_999; n += 1) rotation.give(`key ${n}`);
-  // Forgotten, it counts as new; the other is remembered and had its turn before.
+  // `first` is forgotten and counts as new; `second` is remembered and had its turn.
   expect(rotation.next([waiter('first', { since: 1 }), waiter('second', { since: 2 })])?.key).toBe('second');
 });

@@ -81,7 +81,7 @@ describe('the clock of a service whose database has none', () => {
     machine.aheadMs = 400 * 24 * HOUR;
     machine.passed = 1000;
     expect(clock.ledger()).toBe(T0 - 5 * HOUR + 1000);
-    // Another process came further, and one that came less far takes nothing back.
+    // A process that is ahead moves the time forward; one that is behind takes nothing back.
     clock.follow({ at: undefined, ledgerAt: T0 - 4 * HOUR }, 1000);
     expect(clock.ledger()).toBe(T0 - 4 * HOUR);
     clock.follow({ at: undefined, ledgerAt: T0 - 9 * HOUR }, 1000);
