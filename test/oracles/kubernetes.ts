@@ -9,13 +9,13 @@ export interface KubeObject {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
 }
 
-/** The module of kubernetes-models that has a kind; the Prometheus operator's are a package of their own. */
+/** The module of kubernetes-models for a kind; the Prometheus operator's are in a separate package. */
 function moduleOf({ apiVersion }: KubeObject): string {
   const operator = apiVersion.startsWith('monitoring.coreos.com/') ? '@kubernetes-models/prometheus-operator' : '';
   return `${operator || 'kubernetes-models'}/${apiVersion}`;
 }
 
-/** What the schemas of Kubernetes say against values of objects. */
+/** Errors that the Kubernetes schemas find in the objects' values. */
 export async function wrongValues(objects: readonly KubeObject[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const object of objects) {
@@ -31,7 +31,7 @@ export async function wrongValues(objects: readonly KubeObject[]): Promise<strin
   return wrong;
 }
 
-/** Fields that Kubernetes does not have: the schemas let them pass, and the compiler, to whom an object is a literal, does not. */
+/** Fields that Kubernetes does not have. The schemas allow them, but the compiler does not in an object literal. */
 export function unknownFields(objects: readonly KubeObject[]): string[] {
   const folder = mkdtempSync(join(import.meta.dirname, 'node_modules/.kube-'));
   try {

