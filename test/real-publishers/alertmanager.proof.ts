@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, type Service, startService, type Workspace } from '../e2e/service.ts';
 import { deliveriesOf, deliveryThat, endedRun, type Publisher, startPublisher } from './publisher.ts';
 
-/* Alertmanager as Debian has it, configured as the page of the publisher says, sends to the built service. */
+/* Debian's Alertmanager, configured as on the publisher's page, sends to the built service. */
 
 const PLACES = ['/usr/bin/prometheus-alertmanager', '/usr/local/bin/alertmanager'];
-// One that is named has to be there: a run that counts on it must not skip these tests for a wrong path.
+// A named path must exist: a run that relies on it must not skip these tests because of a wrong path.
 const program = process.env.ALERTMANAGER_PATH ?? PLACES.find((path) => existsSync(path));
 
 const KEY = 'a key that Alertmanager shows';
@@ -43,7 +43,7 @@ const FLOW = {
   },
 };
 
-/** Alerts of the team "stranger" go to a receiver that has another key. */
+/** Alerts of the team "stranger" go to a receiver with another key. */
 const configuration = (url: string) => `
 route:
   receiver: known
@@ -83,7 +83,7 @@ async function start(): Promise<void> {
   });
 }
 
-/** As Prometheus tells of alerts. */
+/** Sends alerts as Prometheus does. */
 async function alert(...alerts: { labels: object; endsAt?: Date }[]): Promise<void> {
   const answer = await fetch(`http://${alertmanager.found}/api/v2/alerts`, {
     method: 'POST',
@@ -128,7 +128,7 @@ isThere(`Alertmanager${program === undefined ? ' (not here; name one in ALERTMAN
   });
 
   it('sends that they are resolved, which starts another run', async () => {
-    // Alertmanager has the clock of the machine.
+    // Alertmanager uses the machine's clock.
     const endsAt = new Date();
     await alert({ ...slow('web-1'), endsAt }, { ...slow('web-2'), endsAt });
     const isResolved = ({ triggerBody }: { triggerBody: unknown }) =>

@@ -80,7 +80,7 @@ async function start(): Promise<void> {
   await admin('authentication/setup/', { setup: [{ ...OWNER, blogTitle: 'News' }] });
   const { headers } = await admin('session/', { username: OWNER.email, password: OWNER.password });
   cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
-  // Ghost does not know a session at once.
+  // Ghost does not accept a new session at once.
   await eventually(
     () => fetch(`${ghostUrl}/ghost/api/admin/users/me/`, { headers: { origin: ghostUrl, cookie } }),
     ({ ok }) => ok,
@@ -88,7 +88,7 @@ async function start(): Promise<void> {
   await addWebhook(SECRET);
 }
 
-/** What the admin page of Ghost sends. */
+/** Sends a request as Ghost's admin page does. */
 async function admin(path: string, body: object): Promise<Response> {
   const response = await fetch(`${ghostUrl}/ghost/api/admin/${path}`, {
     method: 'POST',

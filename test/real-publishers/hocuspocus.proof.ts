@@ -5,8 +5,8 @@ import { createWorkspace, eventually, FLOW_ID, type Service, startService, type 
 import { deliveriesOf, deliveryThat, endedRun, installPrograms, type Publisher, startPublisher } from './publisher.ts';
 
 /*
- * Hocuspocus, the server of an editor that several people write in, signs its webhooks. No scheme of ours is made for it: the
- * fields of `Custom` describe what its documentation says.
+ * Hocuspocus, the server of a collaborative editor, signs its webhooks. We have no scheme for it: the fields of
+ * `Custom` describe its documentation.
  */
 
 const PACKAGES = [
@@ -28,7 +28,7 @@ await server.listen();
 console.log('Hocuspocus listens on ' + server.httpServer.address().port);
 `;
 
-/** Somebody who opens a document and writes a paragraph. */
+/** A person who opens a document and writes a paragraph. */
 const EDITOR = `
 import { HocuspocusProvider } from '@hocuspocus/provider';
 import * as Y from 'yjs';
@@ -94,7 +94,7 @@ async function startHocuspocus(secret: string): Promise<Publisher> {
   return hocuspocus;
 }
 
-/** What becomes of somebody who opens the document and writes in it. */
+/** The result for a person who opens the document and writes in it. */
 async function write(port: string, document: string, text: string): Promise<string> {
   const editor = await startPublisher(process.execPath, ['editor.js', port, document, text], {
     cwd: folder ?? '',

@@ -7,11 +7,11 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { eventually, getJson, type Service } from '../e2e/service.ts';
 
-/** A program of somebody else that sends webhooks, as a child process. */
+/** Someone else's program that sends webhooks, as a child process. */
 export interface Publisher {
-  /** What the line said that was waited for. */
+  /** The first group of the awaited line. */
   readonly found: string;
-  /** Everything written so far, both streams. */
+  /** All output so far, of both streams. */
   output(): string;
   stop(): Promise<void>;
 }
@@ -57,12 +57,12 @@ export async function startPublisher(
 
 const INSTALL_MS = 300_000;
 
-/** Codes of npm where no registry can be reached. */
+/** npm's error codes if no registry can be reached. */
 const UNREACHABLE = /code (ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ERR_SOCKET_TIMEOUT|ENOTCACHED)/;
 
 /**
- * A folder of its own with these packages and programs of ours that configure them; undefined where no registry can be
- * reached. Rejects if npm does not install them for another reason.
+ * A new folder with these packages and our programs that configure them; undefined if no registry can be reached.
+ * Rejects if npm fails for another reason.
  */
 export async function installPrograms(
   packages: readonly string[],
@@ -99,7 +99,7 @@ interface SeenRun {
   readonly steps: readonly { readonly stepKey: string; readonly status: string; readonly output: unknown }[];
 }
 
-/** The deliveries in the log, the oldest first, once there are so many. */
+/** The deliveries in the log, oldest first, once there are so many. */
 export async function deliveriesOf({ url }: Service, count: number): Promise<SeenDelivery[]> {
   const found = await eventually(
     () => getJson<SeenDelivery[]>(`${url}/flows/api/webhooks/recent`),
@@ -108,7 +108,7 @@ export async function deliveriesOf({ url }: Service, count: number): Promise<See
   return found.toReversed();
 }
 
-/** The first delivery in the log that is so, once there is one; senders choose how many they make of what they tell. */
+/** The first matching delivery in the log, once there is one; senders decide how many deliveries they make. */
 export async function deliveryThat(service: Service, isSo: (delivery: SeenDelivery) => boolean): Promise<SeenDelivery> {
   const found = await eventually(
     () => deliveriesOf(service, 1),
