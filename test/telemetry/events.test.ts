@@ -13,7 +13,7 @@ const operate = readFileSync(join(import.meta.dirname, '../../docs/operate.md'),
 const rowsOf = (first: RegExp) =>
   operate.split('\n').flatMap((line) => {
     const cells = line.split('|').map((cell) => cell.trim().replaceAll('`', ''));
-    // A row has four cells and the two ends; the codes of step errors are in a narrower table.
+    // A row has four cells and the two ends; the table of step error codes has fewer.
     return cells.length === 6 && first.test(cells[1] ?? '') ? [cells.slice(1, -1)] : [];
   });
 

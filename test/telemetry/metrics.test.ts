@@ -10,7 +10,7 @@ const flowIds = Array.from(
   (_, index) => `0b7e2f44-6c1d-4f0e-9a51-${String(index).padStart(12, '0')}`,
 );
 
-/** What is counted of a flow. */
+/** Everything that is counted for a flow. */
 function runAll() {
   const metrics = createMetrics();
   for (const flow of ['none', ...flowIds]) {

@@ -2,7 +2,7 @@ import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 import { readableLine } from '../../src/telemetry/readable-log.ts';
 
-/** What a terminal gets of one call of the logger, without the time of day. */
+/** The terminal's text for one call of the logger, without the time of day. */
 function shown(write: (logger: pino.Logger) => void, { hasColors = false } = {}): string {
   const lines: string[] = [];
   write(pino({ level: 'trace' }, { write: (line) => lines.push(readableLine(line, { hasColors })) }));

@@ -35,7 +35,7 @@ it('writes the first line of a cause with its stack, then one a minute with a co
     lines: { 'a delivery could not be stored': 499, 'the store is unavailable': 500 },
   });
   expect(lines[1]).not.toHaveProperty('err');
-  // What went on for a minute is one line more; once it is over, the next is told at once.
+  // Whatever continued for a minute adds one more line; once it is over, the next error is logged at once.
   logger.error({ err: full(), deliveryId: 'last' }, 'a delivery could not be stored');
   vi.advanceTimersByTime(60_000);
   expect(lines[2]).toMatchObject({ times: 1, deliveryId: 'last' });
@@ -99,7 +99,7 @@ it('forgets the oldest cause where there are too many', () => {
   expect(lines).toHaveLength(502);
 });
 
-/** Errors of operators' code that pino cannot write: it marks what it writes, and reads all that there is. */
+/** Errors of operators' code that pino cannot write: it marks the errors it writes, and reads all their fields. */
 const UNWRITABLE: Readonly<Record<string, () => unknown>> = {
   'is frozen': () => Object.freeze(new Error('boom')),
   'has a cause in a frozen field': () => Object.assign(new Error('boom'), { inner: Object.freeze(new Error('inner')) }),
