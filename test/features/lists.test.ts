@@ -36,7 +36,7 @@ describe('the lists of features', () => {
     const paths = trees.map((tree) => join(folder, tree));
     execFileSync(process.execPath, [join(ROOT, 'scripts/features.mjs'), ...paths]);
   };
-  // One process for all trees of a state: to start one for each took longer than all else here.
+  // One process for all trees: starting one for each took longer than everything else here.
   let without: Record<string, string>;
   beforeAll(() => {
     folder = temporaryFolder('features');
@@ -64,7 +64,7 @@ describe('the lists of features', () => {
   });
 });
 
-/** The lists, and of each feature the names of its files; one tree has all of them, the others those that have a list. */
+/** Copies the lists, and the names of features' files: one tree gets all files, the others only those with a list. */
 function copyFeatures(folder: string, isFull: boolean): void {
   mkdirSync(folder, { recursive: true });
   for (const list of LISTS) copyFileSync(join(FEATURES, list), join(folder, list));
@@ -98,7 +98,7 @@ describe.each(names)('the feature %s', (name) => {
   });
 });
 
-/** What the package's `testing` is made of, and what the kernel's pages of a delivery and of a run show. */
+/** The features in the package's `testing`, and those that the kernel's pages of a delivery and of a run show. */
 const KERNEL_USES: Readonly<Record<string, readonly string[]>> = {
   'testing.ts': ['rehearsal'],
   'dashboard/web/api-types.ts': ['deliveries', 'deploys', 'flows', 'review', 'revisions', 'runs', 'schemes'],

@@ -115,7 +115,7 @@ describe('the advice on a previous key', () => {
         expect(given.current.lastAt).toBeGreaterThan(since);
         expect(advice.deliveries).toBeGreaterThan(0);
         for (const { lastAt } of given.others) expect(lastAt ?? 0).toBeLessThanOrEqual(since);
-        // And it may still go later, as long as nothing happens.
+        // It may still go later if nothing happens.
         expect(adviseOn({ ...judged, now: NOW + DAY }).kind).toBe('may_go');
         expect(adviseOn({ ...judged, now: NOW + DAY + 1 }).kind).toBe('wait');
       }),

@@ -52,20 +52,20 @@ async function start(triggers: Record<string, unknown>, given: { storeKey?: stri
     environment: env,
     clock,
     logger,
-    // A rotation names another key, which is a way in.
+    // A rotation names another key, which widens access.
     allow: ['access'],
   });
   await note();
 }
 
-/** What the service does once a minute. */
+/** The service does this once a minute. */
 async function note(): Promise<void> {
   const keeper = createKeyKeeper({ store: app.store, triggers: app.triggers, clock, logger });
   keeper.sweep();
   await keeper.stop();
 }
 
-/** Whole days in which the service runs. */
+/** Lets whole days pass while the service runs. */
 async function pass(days: number): Promise<void> {
   for (let half = 0; half < 2 * days; half += 1) {
     clock.advance(DAY / 2);
@@ -161,7 +161,7 @@ it('starts the week again with each rotation, whatever the key did before', asyn
   await pass(8);
   await send(KEYS.B);
   expect(await previousKey()).toMatchObject({ reference: 'env:A', advice: 'may_go' });
-  // A clock that is set ahead by a week says nothing either, before the keys are noted again and after it.
+  // Setting the clock ahead by a week also proves nothing, before and after the keys are noted again.
   clock.advance(8 * DAY);
   await send(KEYS.B);
   expect(await previousKey()).toMatchObject({ reference: 'env:A', advice: 'wait', message: null });
@@ -170,7 +170,7 @@ it('starts the week again with each rotation, whatever the key did before', asyn
   await deploy({ shop: hook({ webhookHmacKey: 'env:C', webhookHmacKeyPrevious: 'env:B' }) }, '2');
   await send(KEYS.C);
   expect(await previousKey()).toMatchObject({ reference: 'env:B', advice: 'wait', count: 3 });
-  // Back to the first pair: what it did not do while it was gone says nothing.
+  // Back to the first pair: being unused while it was not configured proves nothing.
   await pass(1);
   await deploy(rotated, '3');
   await send(KEYS.B);
@@ -332,7 +332,7 @@ describe('what is stored of a key', () => {
       const guess = createHash('sha256').update(key).digest('hex');
       for (const name of stored) expect(guess.includes(name) || name.includes(guess.slice(0, 8))).toBe(false);
     }
-    // The same under the same store key, so that a restart goes on counting.
+    // The same with the same store key, so that a restart continues the counts.
     const before = new Set(stored);
     await app.close();
     await start(rotating, { storeKey });
@@ -360,7 +360,7 @@ it('gives no advice to remove a key while another process verifies with one that
   const { items } = await app.store.listDeliveries({ skip: 0, take: 1 });
   const run = (await app.store.listRuns({ skip: 0, take: 1 })).items[0];
   expect(items).toHaveLength(1);
-  // As a replica would that still has the key of before.
+  // As a replica would that still has the earlier key.
   const delivery = {
     ...(items[0] as NonNullable<(typeof items)[0]>),
     id: '01939a5e-7c1f-7000-8000-000000000009',

@@ -38,7 +38,7 @@ async function eightDays(seed: number) {
   const die = () => {
     if (!isCalm() && chance(0.01)) throw new Error('killed');
   };
-  /** Lets another replica come in between. */
+  /** Lets another replica act in between. */
   const turn = async () => {
     for (let turns = below(4); turns > 0; turns -= 1) await Promise.resolve();
     die();
@@ -171,7 +171,7 @@ it.each([1, 2, 54, 144])(
     expect(unknown).toEqual([]);
     expect(told.filter((id) => accepted.has(id))).toEqual([]);
     expect(accepted.size + told.length).toBe(sent.length);
-    // A delivery that would be told in the end is not given up while the log has it.
+    // A delivery that could still be fetched is not given up while the log has it.
     expect(sent.filter(({ item, bad, goneAt }) => bad < 5 && goneAt > BEGIN * 2 && told.includes(item.id))).toEqual([]);
     expect(state.undecided).toEqual([]);
   },

@@ -7,10 +7,10 @@ type Hosts = Parameters<typeof createAskLog>[0]['hosts'];
 
 const LONG = json({ padding: 'é'.repeat(1_500_000) });
 const SHORT = json([1]);
-/** As long as is read. */
+/** The longest answer that is read. */
 const LARGEST = json('x'.repeat(33_554_430));
 
-/** A log that is asked, and how each turn at its host ended. */
+/** Asks a log, and records how each turn at its host ended. */
 async function asking(answer = LONG) {
   const { url } = await serveApi(() => answer);
   const ends: string[] = [];
@@ -31,7 +31,7 @@ describe('answers', () => {
     const use = async () => {
       inUse += 1;
       most = Math.max(most, inUse);
-      // Long enough for another to come.
+      // Long enough for another one to come.
       await fetchShort();
       inUse -= 1;
     };

@@ -24,7 +24,7 @@ interface Original {
   readonly body: string;
 }
 
-/** One publisher: how a trigger takes its deliveries, its log, and a delivery of it that arrives late. */
+/** One publisher: its trigger, its log, and a delivery that arrives late. */
 interface Publisher {
   readonly inputs: object;
   readonly reconcile: (baseUrl: string) => object;
@@ -132,7 +132,7 @@ const PUBLISHERS: Readonly<Record<string, Publisher>> = {
           const { headers: signed, body } = pushOf(each);
           return { at: each.at, headers: { 'Content-Type': 'application/json', ...signed }, raw: body };
         });
-        // One that says too little keeps none of the others from being read.
+        // An item with too little data does not keep the others from being read.
         if (page === 0) items.push({ at: Number(since), headers: { 'x-github-delivery': 'unreadable' } });
         return json(items, page * 5 + 5 < found.length ? { link: `<${next}>; rel="next"` } : {});
       },

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** A service that has looked at the log once, so that whatever is sent from now on concerns it. */
+/** A service that has looked at the log once, so that it handles all later deliveries. */
 async function started(given: Parameters<typeof manifestOf>[1] = {}, from = github) {
   const place = await reconcilingFolder(manifestOf(from.baseUrl, given));
   ends.push(place.remove);

@@ -18,13 +18,13 @@ interface Sent {
 interface FakeOptions {
   readonly secret: string;
   readonly token?: string;
-  /** Where deliveries go; those fail where it is not there. */
+  /** Where deliveries go; without it they fail. */
   target: string | undefined;
   readonly now?: () => number;
   readonly contentType?: 'application/json' | 'application/x-www-form-urlencoded';
 }
 
-/** A right one where it has no status; `isCut`: the connection ends in the middle of it. */
+/** A right answer if it has no status; `isCut`: the connection ends in the middle of it. */
 export interface SpoiltAnswer {
   readonly status?: number;
   readonly body?: string;
@@ -32,23 +32,23 @@ export interface SpoiltAnswer {
   readonly isCut?: boolean;
 }
 
-/** GitHub, as far as its webhooks and their log go: it sends each delivery once and never again by itself. */
+/** GitHub's webhooks and their log: it sends each delivery once, and never again by itself. */
 export interface FakeGithub {
   readonly baseUrl: string;
   readonly sent: readonly Sent[];
   /** Requests to the log, as method and path. */
   readonly asked: string[];
-  /** How often the log was asked for its newest deliveries: each look begins so, when the one before has settled all it found. */
+  /** How often the log was asked for its newest deliveries: a look starts so, once the last has settled its finds. */
   readonly looks: number;
-  /** What the log answers next instead, oldest first. */
+  /** The log's next answers instead, oldest first. */
   readonly answers: { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }[];
-  /** The same of the contents of the delivery with that id; the last one stays. */
+  /** Likewise for the contents of the delivery with that id; the last one repeats. */
   readonly spoilt: Map<number, SpoiltAnswer[]>;
   target: string | undefined;
   deliver(payload: unknown, event?: string): Promise<Sent>;
-  /** Sends what it once sent, as it was. */
+  /** Sends an earlier delivery again, unchanged. */
   redeliver(sent: Sent): Promise<number>;
-  /** What the log shows of a payload is another one than was signed. */
+  /** From now on the log shows payloads that differ from the signed ones. */
   tamper(change: (payload: unknown) => unknown): void;
   close(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { eventually } from '../../e2e/service.ts';
 import { fakeGithub } from './github.ts';
 import { manifestOf, reconcilingFolder, SECRET, startReconciling } from './reconciling.ts';
 
-/** More than attention lets pass. */
+/** More than attention ignores. */
 const LOST = 25;
 
 it('is refused, and neither attention nor the books take it for a replay', async () => {

@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** A service whose trigger is reconciled with a list that answers so. */
+/** A service whose trigger is reconciled with a list that gives these answers. */
 async function asking(answer: (page: number) => FakeAnswer, header = 'X-Api-Key') {
   const log = await serveApi(({ url }) => answer(Number(url.searchParams.get('page') ?? 0)));
   const service = await reconciledWith({

@@ -10,10 +10,10 @@ import type { FakeApi } from './fakes/fake-api.ts';
 
 type Ask = (request: SourceRequest) => SourceAnswer;
 
-// More than any test has: a loop of pages ends here.
+// More than any test has, to stop at endless pages.
 const MAX_PAGES = 200;
 
-/** Asks a fake without a socket. Throws for an answer that is no 2xx. */
+/** Asks a fake without a socket. Throws for answers that are not 2xx. */
 export function asking(api: FakeApi): Ask {
   return ({ method, url, headers, body = '' }) => {
     const answer = api({ method, url: new URL(url), headers, body });
@@ -22,7 +22,7 @@ export function asking(api: FakeApi): Ask {
   };
 }
 
-/** All items of a window, page by page, with what each was sent as. */
+/** All items of a window, page by page, each with its delivery as sent. */
 export function readAll(source: Source, window: SentWindow, ask: Ask) {
   const credentials = source.signIn === undefined ? {} : source.signIn.read(ask(source.signIn.request())).headers;
   const items: SourceItem[] = [];

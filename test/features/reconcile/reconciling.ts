@@ -50,7 +50,7 @@ export async function reconcilingFolder(manifest: object) {
   return { folder, write, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** A service in this process, and what it says of its deliveries. */
+/** A service in this process, with its log and its deliveries. */
 export async function startReconciling(folder: string, settings: SettingsInput = {}) {
   const logged: string[] = [];
   const app = await buildApp({
@@ -77,7 +77,7 @@ export async function startReconciling(folder: string, settings: SettingsInput =
     get,
     runs: () => get<{ id: string; deliveryId: string }[]>('/flows/api/runs?take=500'),
     deliveries: () => get<Delivered[]>('/flows/api/webhooks/recent?take=500'),
-    /** Resolves when so many looks at the log have begun: the second says that what the first found is settled. */
+    /** Resolves once so many looks at the log have begun: when the second begins, the first's finds are settled. */
     async looks(github: FakeGithub, times = 2) {
       const before = github.looks;
       await eventually(

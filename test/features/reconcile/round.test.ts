@@ -34,13 +34,13 @@ interface Given {
   readonly accept?: RoundServices['accept'];
   readonly now?: number;
   readonly acceptedIds?: readonly string[];
-  /** Of the trigger's event id. */
+  /** The trigger's event id. */
   readonly expression?: string;
-  /** Throws where the process dies before or after a record is written. */
+  /** Throws to simulate a process that dies before or after a record is written. */
   readonly onRecord?: (when: 'before' | 'after') => void;
   readonly ask?: (request: SourceRequest) => Promise<SourceAnswer>;
   readonly isEndless?: boolean;
-  /** After how many fetched deliveries the trigger names another log, or the process ends. */
+  /** After so many fetched deliveries the trigger names another log, or the process ends. */
   readonly untilOther?: number;
   readonly untilKilled?: number;
 }
@@ -51,7 +51,7 @@ const sendOne: Source['sent'] = () => ({ headers: {}, bodies: [Buffer.from('{}')
 const refuse = async () => ({ kind: 'refused', reason: 'body_schema' }) as const;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Looks at a log that lists the items again and again, as one process; a trigger that is not there takes nothing now. */
+/** Looks repeatedly, as one process, at a log with the items; a trigger that does not exist accepts nothing now. */
 function looking() {
   const settled = new Set<string>();
   const refused = new Map<string, number>();
@@ -213,7 +213,7 @@ const accept = async () => ({ kind: 'accepted', runId: 'r' }) as const;
 const detailOf = (id: string) => ({ method: 'GET', url: `https://api.example.com/${id}`, headers: {} }) as const;
 const withDetails = (count: number) =>
   Array.from({ length: count }, (_, at) => item(`i${at}`, NOW - HOUR_MS + at, { detail: detailOf(`i${at}`) }));
-/** A log that fails for the contents of these. */
+/** A log that fails when asked for the contents of these. */
 const failing =
   (ids: readonly string[], error: () => Error): NonNullable<Given['ask']> =>
   async ({ url }) => {

@@ -122,7 +122,7 @@ describe('the bytes of a value', () => {
     ['of a million values', `[${'1, '.repeat(1_000_000)}1]`],
   ])('are found where it is %s', (_, sent) => {
     const [first] = exactTexts(`{"a": {"payload": 0}, "payload" : 0, "payload" : ${sent}\n}`, ['payload'], null);
-    // Not `toBe`: a difference of so many characters takes minutes to show.
+    // Not `toBe`: showing a difference of so many characters takes minutes.
     expect(first === sent.replaceAll(' ', '')).toBe(true);
   });
 

@@ -142,7 +142,7 @@ describe('a simulated run', () => {
       ['other', 'Succeeded'],
       ['next', 'Succeeded'],
     ]);
-    // What the first has left does not fall due in the next.
+    // Steps left over from the first run do not become due in the next.
     const second = await simulator.run({ ...delivered({ total: 8 }), answer: () => answer200 });
     expect(second.run).toMatchObject({ status: 'Succeeded', startedAt: START });
     expect(second.calls).toHaveLength(1);

@@ -22,7 +22,7 @@ export function loaded(
   return { flow, handlers };
 }
 
-/** What no simulation may show. */
+/** Must not appear in a simulation. */
 export const SECRET = 's3cret-of-the-process';
 
 export async function simulatorOf(

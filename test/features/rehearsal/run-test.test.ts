@@ -36,7 +36,7 @@ const run = (test: SavedTest, flow = loaded(STEPS), others: readonly ReturnType<
     openStore: openSimulationStore,
   });
 
-/** What a flow does, by a test that expects nothing yet. */
+/** What a flow does, according to a test that expects nothing yet. */
 async function expectationsOf(
   test: SavedTest,
   ...rest: [ReturnType<typeof loaded>?, (readonly ReturnType<typeof loaded>[])?]

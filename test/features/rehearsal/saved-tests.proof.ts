@@ -187,7 +187,7 @@ describe('a run that is saved as a test', () => {
     expect((await lstat(path('linked.test.json'))).isSymbolicLink()).toBe(true);
     expect((await stat(path('kept/real.test.json'))).mode & 0o777).toBe(0o640);
     expect(JSON.parse(await readFile(path('kept/real.test.json'), 'utf8')).expected.end).toBe('Succeeded');
-    // Another name of the former bytes still has them: they were not written over, where a stop would leave a half.
+    // Another link to the old file still has its contents: it was not overwritten, which a stop could leave half done.
     expect(JSON.parse(await readFile(path('kept/former.json'), 'utf8')).expected).toEqual({});
     expect((await readdir(path('kept'))).sort()).toEqual(['former.json', 'real.test.json']);
     await rm(path('kept'), { recursive: true });

@@ -348,7 +348,7 @@ it('shows the beginning of the SHA-256 of a key, and nothing of a key that could
     inputs: { webhookSlug: slug, webhookSignatureScheme: 'GitHub', webhookHmacKey: key },
   });
   const long = 'a key of 16 byte';
-  // GitLab's token is of another form than its signing key, and stays one while it is the previous key.
+  // GitLab's token has another form than its signing key, and is still a token as the previous key.
   const rotated = {
     ...hook('rotated', 'whsec_dGhlIGtleSBvZiBhIHNpZ25hdHVyZQ==').inputs,
     webhookSignatureScheme: 'GitLab',

@@ -10,7 +10,7 @@ describe('headers as lines', () => {
     ['x-a:1\r\nX-B:  two words  ', { 'x-a': '1', 'X-B': 'two words' }],
     ['x-empty:', { 'x-empty': '' }],
     ['x-url: http://a:80/?b=c: d', { 'x-url': 'http://a:80/?b=c: d' }],
-    // As a server reads a header that came twice: RFC 9110, section 5.3.
+    // As a server reads a repeated header: RFC 9110, section 5.3.
     ['x-forwarded-for: 1.1.1.1\nX-Forwarded-For: 2.2.2.2', { 'x-forwarded-for': '1.1.1.1, 2.2.2.2' }],
     ['constructor: x', { constructor: 'x' }],
   ])('%j are read as %j', (text, headers) => {

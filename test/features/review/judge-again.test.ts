@@ -26,7 +26,7 @@ function triggerWith(inputs: WebhookInputs): PreparedTrigger {
   return trigger;
 }
 
-/** A refused delivery as it is kept, and what is left of it when it is judged again. */
+/** A refused delivery as stored, and as restored to be judged again. */
 function keptAndRestored(inputs: WebhookInputs, sent: { requestUrl?: string; headers?: Record<string, string> }) {
   const trigger = triggerWith(inputs);
   const judgement = { refusal: null, reason: null, violations: [], detail: null, evidence: {}, gateResults: [] };

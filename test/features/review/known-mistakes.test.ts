@@ -28,7 +28,7 @@ const withKey = (inputs: WebhookInputs): WebhookInputs => {
 const share = sharedGateways();
 const open = (inputs: WebhookInputs, settings?: SettingsInput): Promise<Hook> => share(withKey(inputs), settings);
 
-/** A service of the test's own, stopped when it ends. */
+/** A service for one test, stopped when it ends. */
 async function start(
   inputs: WebhookInputs,
   options: Omit<GatewayOptions, 'triggers'> = {},
@@ -158,7 +158,7 @@ describe('replay', () => {
     expect([answer.status, reasonOf(answer.text)]).toEqual([401, 'timestamp_skew']);
   });
 
-  // The trigger that fills the disk is of SQLite.
+  // Skipped on PostgreSQL: the database trigger that simulates a full disk is SQLite's.
   it.skipIf(isOnPostgres())(
     'burns no nonce when the delivery could not be stored: the publisher’s retry is accepted',
     async () => {
@@ -166,7 +166,7 @@ describe('replay', () => {
       const path = join(folder, 'sluice.db');
       await (await openSqliteStore({ path })).close();
       const database = new Database(path);
-      // Runs that start at this instant cannot be stored, as on a full disk; those of a millisecond later can.
+      // Runs that start at this instant cannot be stored, as on a full disk; those a millisecond later can.
       const isNow = `NEW.started_at = ${NOW}`;
       database.exec(`CREATE TRIGGER full BEFORE INSERT ON runs WHEN ${isNow} BEGIN SELECT RAISE(ABORT, 'full'); END`);
       database.close();

@@ -23,7 +23,7 @@ beforeEach(() => {
   clock = new FakeClock();
 });
 
-/** The service on the workspace's database with one trigger; another one that ran before is stopped. */
+/** Starts the service on the workspace's database with one trigger; stops an earlier one. */
 async function deploy(inputs: WebhookInputs, settings: SettingsInput = {}): Promise<SluiceApp> {
   const hook = { webhookSlug: 'hook', webhookSignatureScheme: 'GitHub', webhookHmacKey: GITHUB_SECRET, ...inputs };
   const triggers = { hook: { type: 'webhook', inputs: hook } };

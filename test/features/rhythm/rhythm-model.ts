@@ -12,11 +12,11 @@ import { DAY, HOUR, hoursOf, MINUTE, MONDAY } from './traffic.ts';
 interface Alarms {
   /** From the last delivery to the first look that called it a silence. */
   readonly silences: readonly Span[];
-  /** Hours after which a volume was called broken. */
+  /** Hours after which a change of volume was reported. */
   readonly breaks: readonly number[];
 }
 
-/** What a watch says that looks every minute from a day on, and knows what came before. */
+/** The alarms of a watch that looks every minute from `from` on and knows everything before. */
 export function watchFrom(
   times: readonly number[],
   from: number,
@@ -31,7 +31,7 @@ export function watchFrom(
     if (next < from || lastAt > until || next - lastAt < 10 * MINUTE) continue;
     const rhythm = learn(lastAt);
     if (rhythm === undefined) continue;
-    // Whether it is silent only changes from no to yes.
+    // Once silent, it stays silent.
     let [low, high] = [lastAt, next];
     if (!isSilent(rhythm, { from: lastAt, to: high })) continue;
     while (high - low > MINUTE) {

@@ -13,7 +13,7 @@ type Watched = Parameters<typeof createRhythmWatch>[0];
 
 let store: Store;
 let now: number;
-/** For how long no process had the store. */
+/** How long no process had the store. */
 let downMs: number;
 let trigger: { inputs: object; mode: string; hasEvents: boolean; isEnabled: boolean };
 let count: number;
@@ -26,7 +26,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-/** Looks once, as a process does that knows what is stored and nothing else. */
+/** Looks once, as a process that knows only the stored data. */
 async function look({ watchers = 1 } = {}): Promise<void> {
   const prepared = {
     trigger: { flowId, flowName: 'orders', triggerKey: 'github', inputs: trigger.inputs },
@@ -42,13 +42,13 @@ async function look({ watchers = 1 } = {}): Promise<void> {
   } as unknown as Watched;
   const watches = Array.from({ length: watchers }, () => createRhythmWatch(services));
   for (const watch of watches) watch.sweep();
-  // A trigger that is being looked at is looked at to the end.
+  // A look at a trigger that has started is completed.
   await Promise.all(watches.map((watch) => watch.stop()));
 }
 
 const idOf = (kind: string) => `${firstIdAt(now).slice(0, 13)}-7${kind}-8000-${String(count).padStart(12, '0')}`;
 
-/** One delivery comes now. */
+/** A delivery arrives now. */
 async function deliver(event?: string): Promise<void> {
   count += 1;
   const [id, runId] = [idOf('001'), idOf('002')];
@@ -63,7 +63,7 @@ async function deliver(event?: string): Promise<void> {
   );
 }
 
-/** A stranger's, which fails the gates. */
+/** A stranger's delivery, which fails the gates. */
 async function attack(change: object): Promise<void> {
   count += 1;
   const [id, runId] = [idOf('001'), idOf('002')];
@@ -80,7 +80,7 @@ async function found(): Promise<RhythmFinding[]> {
   return rows.flatMap((row) => row.found as unknown as RhythmFinding[]);
 }
 
-/** A delivery an hour, and a look at all of them. */
+/** A delivery every hour, and a look after each. */
 async function hourly(hours: number, event?: string): Promise<void> {
   for (let n = 0; n < hours; n += 1) {
     now += HOUR;

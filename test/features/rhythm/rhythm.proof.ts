@@ -5,7 +5,7 @@ import { arrivalsOf, SENDERS } from './traffic.ts';
 
 const MONTHS = Number(process.env.TEST_RHYTHM_MONTHS ?? 2);
 
-/** The same ones each time, whatever TEST_SEED is: some months with bursts have a silence that looks like an outage. */
+/** The same months each time, whatever TEST_SEED is: in some, bursts leave a silence that looks like an outage. */
 const FIRST_MONTH = 1;
 
 describe.each(Object.entries(SENDERS))('a sender: %s', (_, sender) => {

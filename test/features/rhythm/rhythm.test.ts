@@ -9,7 +9,7 @@ const everyHour = (days: number) => Array.from({ length: days * 24 }, (_, n) => 
 const learn = (times: readonly number[], until = times.at(-1) ?? 0): Rhythm | undefined =>
   learnRhythm({ hours: hoursOf(times), since: MONDAY, unwatched: [] }, until);
 
-/** The same traffic each time, for rules about what is likely; `rhythm.proof.ts` says why. */
+/** The same traffic each time, for rules about likely behaviour; `rhythm.proof.ts` says why. */
 const sampleOf = (sender: keyof typeof SENDERS, days: number) =>
   arrivalsOf(SENDERS[sender], days, chanceOf(sender, 1).next);
 
@@ -51,7 +51,7 @@ describe('a rhythm', () => {
     const times = arrivalsOf(SENDERS.repository, 28, chanceOf('a silence that lasts').next);
     const rhythm = learn(times);
     const from = times.at(-1) ?? 0;
-    // As long as it learned: what a rhythm with long pauses is silent after is drawn too.
+    // As long as it learned, because the traffic is random, and so is the silence that such a rhythm needs.
     const watched = 28 * DAY;
     fc.assert(
       fc.property(fc.nat(watched), fc.nat(watched), (one, more) => {
@@ -83,7 +83,7 @@ describe('a rhythm', () => {
   });
 });
 
-// Many seeds and all senders: rhythm.proof.ts.
+// rhythm.proof.ts tests many seeds and all senders.
 it('raises no alert in thirty days of office hours with quiet days and rushes, and finds a stop within hours', () => {
   const times = sampleOf('office', 58);
   expect(watchFrom(times, dayAt(28), dayAt(58))).toEqual({ silences: [], breaks: [] });

@@ -20,12 +20,12 @@ function poisson(mean: number, random: Random): number {
   return count;
 }
 
-/** How many deliveries an hour has on average: by the hour of the day, and the day of the week from Monday. */
+/** Average deliveries of an hour, by hour of the day and day of the week from Monday. */
 type Shape = (hour: number, weekday: number) => number;
 
 const office: Shape = (hour, weekday) => (weekday < 5 && hour >= 8 && hour < 18 ? 1 : 0);
 
-/** Senders as publishers are. */
+/** Senders that behave like publishers. */
 export const SENDERS = {
   shop: {
     shape: (hour, weekday) =>
@@ -42,13 +42,13 @@ export const SENDERS = {
 
 interface Sender {
   readonly shape?: Shape;
-  /** Deliveries that come together, on average. */
+  /** Average number of deliveries that arrive together. */
   readonly bursts?: number;
   readonly everyMs?: number;
   readonly batch?: number;
 }
 
-/** When deliveries come in so many days from a Monday on, in their order; with quiet days, rushes and a change of the clocks. */
+/** Arrival times over so many days from a Monday on, in order; with quiet days, rushes and a change of the clocks. */
 export function arrivalsOf({ shape, bursts = 1, everyMs, batch = 1 }: Sender, days: number, random: Random): number[] {
   const times: number[] = [];
   if (everyMs !== undefined) {
@@ -78,7 +78,7 @@ export function arrivalsOf({ shape, bursts = 1, everyMs, batch = 1 }: Sender, da
   return times.sort((one, other) => one - other);
 }
 
-/** As the store counts them. */
+/** Counted as in the store. */
 export function hoursOf(times: readonly number[]): ArrivalHour[] {
   const hours = new Map<number, ArrivalHour>();
   for (const at of times) {

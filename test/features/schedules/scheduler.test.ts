@@ -24,7 +24,7 @@ async function open(trigger = cron(), store?: Store, at = START): Promise<Schedu
   return service;
 }
 
-/** Lets the time pass and what is due fire. */
+/** Advances the time and fires what is due. */
 async function pass(service: ScheduledService, ms: number): Promise<void> {
   service.clock.pass(ms);
   await service.scheduler.sync();
@@ -74,7 +74,7 @@ describe('a cron trigger', () => {
     expect(caughtUp?.startedAt).toBe(START + 1.5 * HOUR);
     const at = (hours: number) => new Date(START + hours * HOUR).toISOString();
     expect(outputs.toSorted()).toEqual([at(1), at(2), at(2), null]);
-    // Run again, it is of the same tick.
+    // A rerun belongs to the same tick.
     const source = (await store.findRun(caughtUp?.id ?? '')) as RunDetail;
     const again = await service.runtime.engine.rerun(source);
     const runId = again.kind === 'started' ? again.runId : '';
@@ -101,9 +101,9 @@ describe('a cron trigger', () => {
     },
   );
 
-  // Berlin leaves out 2026-03-29 02:00 to 03:00 and has 2026-10-25 02:00 to 03:00 twice, New York 2026-03-08 02:00 to 03:00
-  // and 2026-11-01 01:00 to 02:00. A tick of one time of the day falls to the end of the gap and fires the first time of
-  // two; of many times those that are left out do not fire, and those that come twice fire twice.
+  // Berlin skips 2026-03-29 02:00 to 03:00 and repeats 2026-10-25 02:00 to 03:00; New York skips 2026-03-08 02:00 to
+  // 03:00 and repeats 2026-11-01 01:00 to 02:00. A tick at one time of the day moves to the end of a gap, and fires
+  // only the first of two repeated times. At many times, skipped ticks do not fire, and repeated ones fire twice.
   it.each([
     ['Europe/Berlin', '30 2 * * *', '2026-03-28', '29T01:00 30T00:30 31T00:30'],
     ['Europe/Berlin', '30 2 * * *', '2026-10-24', '25T00:30 26T01:30 27T01:30'],
@@ -291,7 +291,7 @@ describe('a cron trigger', () => {
   });
 
   describe('that another process changes between reading and writing', () => {
-    /** A service that another one runs beside; what is in `before` happens before the next change that it writes. */
+    /** A service next to another one; functions in `before` run before its next write of a schedule. */
     async function openBeside(store: Store) {
       const before: (() => Promise<unknown>)[] = [];
       const beside = withVerbs(store, schedulesStore, {

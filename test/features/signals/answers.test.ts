@@ -114,7 +114,7 @@ describe('a delivery to a trigger that signals', () => {
     await open(second);
     await waiting(app, second);
     expect((await answer(app)).answer.answered).toBe(1);
-    // Of one that started before a delivery which others took.
+    // For a run that started before a delivery which answered others.
     const third = await begin();
     expect((await answer(app)).answer.answered).toBe(0);
     await open(third);

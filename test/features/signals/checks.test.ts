@@ -8,7 +8,7 @@ import { parseManifest } from '../../../src/manifest/load.ts';
 const KEY = `\${trigger.body.sha}`;
 const wait = (inputs: object = { key: KEY }) => ({ type: 'WaitForSignal', inputs });
 
-/** What a check says of a flow with this trigger and these steps. */
+/** The issues that a check finds in a flow with this trigger and these steps. */
 function issuesOf(review: object, steps: object = { approval: wait() }): string[] {
   const triggers = { push: { type: 'manual' }, review: { type: 'webhook', ...review } };
   const manifest = { id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10', version: '1', triggers, steps };

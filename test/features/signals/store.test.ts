@@ -7,7 +7,7 @@ import { acceptanceOf, aDelivery, claimAll, finish, graphOf, id, minute, startRu
 
 const waits: StepResult = { kind: 'waiting', state: null, dueAt: null, signalName: 'go', signalKey: 'k' };
 
-/** The n-th delivery, which says so many bytes. */
+/** The n-th delivery, with a text of so many bytes. */
 function answerOf(n: number, { at = T0 + n, bytes = 0, ...change }: Partial<SignalClaim> & { bytes?: number } = {}) {
   const given = acceptanceOf(n, { at });
   const body = JSON.stringify({ n, text: 'x'.repeat(bytes) });

@@ -13,10 +13,10 @@ export interface FakeAnswer {
   readonly body: string;
 }
 
-/** A publisher's API as its documentation describes it: pure, so that properties are tested without sockets. */
+/** A publisher's API as its documentation describes it; pure, so that properties are tested without sockets. */
 export type FakeApi = (request: FakeRequest) => FakeAnswer;
 
-/** Serves a fake on a loopback port until the end of the test. `failures` are the next answers in place of its own. */
+/** Serves a fake on a loopback port until the end of the test. `failures` are its next answers, before its own. */
 export async function serveApi(api: FakeApi) {
   const failures: FakeAnswer[] = [];
   const { origin, received } = await serve((_, response) => {
@@ -39,7 +39,7 @@ export const refused = (status: number, message: string): FakeAnswer => ({
   body: JSON.stringify({ error: { message } }),
 });
 
-/** What an API answers that is asked too often. */
+/** The answer of an API that is asked too often. */
 export const tooMany = (retryAfter: string): FakeAnswer => ({
   ...refused(429, 'too many requests'),
   headers: { 'retry-after': retryAfter },

@@ -18,7 +18,7 @@ const ISO = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z');
 
 /**
  * The sign-in of an application and `GET /v1.0/users/ID/messages`: learn.microsoft.com/graph/query-parameters and
- * /graph/paging, read 2026-11. A page may be smaller than asked for, and empty, while another follows.
+ * /graph/paging, read 2026-11. A page may be smaller than requested, even empty, while another follows.
  */
 export function fakeGraph(app: App, messages: () => readonly GraphMessage[], pageSize = 100): FakeApi {
   return ({ method, url, headers, body }) => {

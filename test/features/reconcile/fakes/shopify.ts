@@ -7,15 +7,15 @@ export interface ShopifyOrder {
   readonly isCancelled?: boolean;
 }
 
-/** An order as the Admin API and a webhook have it, in the time of the shop. */
+/** An order as in the Admin API and in webhooks, in the shop's local time. */
 export function orderBody({ id, createdAt }: ShopifyOrder): string {
   const local = new Date(createdAt - 5 * 3_600_000).toISOString().replace(/\.\d+Z$/, '-05:00');
   return `{"id":${id},"admin_graphql_api_id":"gid://shopify/Order/${id}","created_at":"${local}","total_price":"10.00","weight":1.10}`;
 }
 
 /**
- * `GET /admin/api/VERSION/orders.json`: shopify.dev/docs/api/admin-rest and its page on pagination, read 2026-11. The URL of
- * a further page has no other parameter than limit.
+ * `GET /admin/api/VERSION/orders.json`: shopify.dev/docs/api/admin-rest and its page on pagination, read 2026-11. The
+ * URL of a further page has no other parameter than limit.
  */
 export function fakeShopify(token: string, orders: () => readonly ShopifyOrder[]): FakeApi {
   return ({ method, url, headers }) => {

@@ -16,7 +16,7 @@ const WINDOW = { since: START, until: START + 86_400_000 };
 
 const configOf = (written: Json): Reconcile => reconcileSchema.parse(written);
 
-/** The event's identity as the trigger of a delivery would read it. */
+/** The event's identity as a delivery's trigger would read it. */
 function identityOf(from: Reconcile['from'], { headers, bodies: [body] }: SentDelivery): unknown {
   const compiled = compileEventId(RECONCILE_RULES[from].eventId ?? '');
   if (typeof compiled === 'string') return compiled;
