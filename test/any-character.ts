@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
 /**
- * The unit of texts of any characters, lone surrogates included. fast-check's own `binary` takes seconds to make a table of
- * them all.
+ * A unit of arbitrary texts, including lone surrogates. fast-check's own `binary` takes seconds to make a table of all
+ * characters.
  */
 export const anyCharacter = fc.oneof(
   fc.nat(0x7f).map((code) => String.fromCodePoint(code)),

@@ -20,7 +20,7 @@ async function open(): Promise<void> {
   await workspace.writeManifest('push.json', githubManifest({ inputs: { webhookHmacKey: 'env:SHOP_KEY' } }));
 }
 
-/** The service over a real socket; the one that ran before is stopped. */
+/** Starts the service on a real socket; stops the previous one. */
 async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
   await app?.close();
   app = await buildApp({
@@ -32,7 +32,7 @@ async function start(settings: SettingsInput = {}): Promise<SluiceApp> {
   return app;
 }
 
-/** A manifest of somebody who may deploy and knows nothing of the process. */
+/** A manifest by someone who may deploy and knows nothing of the process. */
 function sent({ inputs = {}, steps = { first: { type: 'NoOp' } } }: { inputs?: object; steps?: object } = {}) {
   const hook = { webhookSlug: 'sent', webhookSignatureScheme: 'GitHub', webhookHmacKey: 'env:SECRET_HOOK', ...inputs };
   const triggers = { hook: { type: 'webhook', inputs: hook }, byHand: { type: 'manual' } };
@@ -84,7 +84,7 @@ async function errorOfStep(stepKey: string): Promise<string> {
 }
 
 describe('a manifest that comes in over the API', () => {
-  // One service: what is refused leaves it as it was.
+  // One service, because refused manifests leave it unchanged.
   beforeAll(async () => {
     await open();
     await start();
@@ -149,7 +149,7 @@ describe('a manifest that comes in over the API', () => {
     await start({ manifestSecrets: ['PROCESS_*'] });
     expect((await put(sent())).status).toBe(400);
     expect((await put(sent({ inputs: { webhookHmacKey: 'env:PROCESS_PASSWORD' } }))).status).toBe(200);
-    // The folder is the operator's.
+    // The folder belongs to the operator.
     expect(await deliver('push')).toBe(200);
   });
 });

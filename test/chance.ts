@@ -1,4 +1,4 @@
-/** Of all chance in tests. `TEST_SEED` names another one; a run prints its own. */
+/** The seed of all random draws in tests. `TEST_SEED` sets another one; each run prints its seed. */
 export const SEED = seedOf(process.env.TEST_SEED ?? '20261128');
 
 function seedOf(text: string): number {
@@ -8,19 +8,19 @@ function seedOf(text: string): number {
 }
 
 export interface Chance {
-  /** A number from 0 up to 1. */
+  /** A number from 0 up to, but not including, 1. */
   next(): number;
-  /** A whole number from 0 up to another. */
+  /** A whole number from 0 to `count` - 1. */
   below(count: number): number;
   pick<Value>(values: readonly Value[]): Value;
-  /** Once in so many times. */
+  /** True once in so many times. */
   once(inTimes: number): boolean;
 }
 
-/** The same numbers for the same name and seed, whatever else draws. mulberry32: small, and good enough to choose by. */
+/** Draws the same numbers for the same name and seed, whatever else draws. mulberry32: small, and good enough here. */
 export function chanceOf(name: string, seed = SEED): Chance {
   let state = seed;
-  // FNV-1a: two names have nothing in common.
+  // FNV-1a, so that different names give unrelated numbers.
   for (const byte of Buffer.from(name)) state = Math.imul(state ^ byte, 0x01000193);
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;

@@ -26,7 +26,7 @@ async function listen(limits: { isShared: boolean; max: number }) {
   return { port, refused };
 }
 
-/** Whether a socket of its own is served; it stays open where it is. */
+/** Opens a socket and returns whether it is served; if so, the socket stays open. */
 async function isServed(port: number): Promise<{ isServed: boolean; socket: Socket }> {
   const socket = connect(port, '127.0.0.1');
   sockets.push(socket);

@@ -22,7 +22,7 @@ const documents = [
 
 const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
 
-/** The names that GitHub gives to the headings of a document. */
+/** The anchors that GitHub gives to the headings of a document. */
 function anchorsOf(path: string): string[] {
   const headings = [
     ...readFileSync(path, 'utf8')
@@ -54,7 +54,7 @@ function pathsNamed(text: string): string[] {
   return [...new Set([...named].map(([, path = '']) => path))];
 }
 
-/** The first line of each picture: its kind, and for a graph its direction. */
+/** The first line of each diagram: its kind, and a graph's direction. */
 const mermaidHeads = (text: string) => [...text.matchAll(/^```mermaid\n(.*)$/gm)].map(([, head = '']) => head);
 
 describe.each(documents)('$name', ({ path, text }) => {

@@ -6,7 +6,7 @@ type End = () => unknown;
 const endsOfFile: End[] = [];
 const sharing = new AsyncLocalStorage<true>();
 
-/** Ends what a test opened with that test, and what a hook opened for several tests with their file; the last first. */
+/** Ends a test's resources with that test, and those of hooks for several tests with their file; the last first. */
 export function endLater(end: End): void {
   if (TestRunner.getCurrentTest() === undefined || sharing.getStore()) endsOfFile.push(end);
   else onTestFinished(async () => void (await end()));
@@ -17,7 +17,7 @@ export function openForFile<Opened>(open: () => Opened): Opened {
   return sharing.run(true, open);
 }
 
-/** Ends what the file opened. */
+/** Ends everything that the file opened. */
 export async function endFile(): Promise<void> {
   for (const end of endsOfFile.splice(0).reverse()) await end();
 }

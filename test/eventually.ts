@@ -2,26 +2,26 @@ import { performance } from 'node:perf_hooks';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import { inspect } from 'node:util';
 
-// Time here is the real one, also where a test has faked its timers: these names are bound before it does.
+// Uses real time even if a test fakes its timers: these names are bound before it does.
 
-/** A longer wait than usual, and what takes so long. */
+/** A longer wait than usual, and the reason for it. */
 export interface Patience {
   readonly seconds: number;
   readonly because: string;
 }
 
-/** A start, a kill or a request on a busy machine takes less; what never comes is told long before the test's own limit. */
+/** Starts, kills and requests on a busy machine take less; a missing answer fails long before the test's limit. */
 const USUAL: Patience = { seconds: 45, because: 'longer than anything usual takes' };
 const ASK_AGAIN_MS = 25;
-/** Of each end of an answer. */
+/** Shown from each end of an answer. */
 const SHOWN_CHARACTERS = 4000;
 
 type Ask<T> = () => T | PromiseLike<T>;
 type IsThere<T> = (answer: T) => boolean;
 
 /**
- * Asks until `isThere` likes the answer, and yields it. Fails when the time is up, with what it waited for and the last
- * answer. An `ask` that rejects fails at once.
+ * Asks until `isThere` accepts the answer, and returns it. After the time limit, fails with what it waited for and the
+ * last answer. If `ask` rejects, fails at once.
  */
 export function eventually<T, Wanted extends T>(
   ask: Ask<T>,
@@ -33,7 +33,7 @@ export function eventually<T>(ask: Ask<T>, isThere: IsThere<T>, patience = USUAL
   return askAgain(ask, isThere, { ...patience, pause: () => wait(ASK_AGAIN_MS) });
 }
 
-/** As `eventually`, but asks again with the next turn of the event loop: for what happens in this process. */
+/** Like `eventually`, but asks at each turn of the event loop: for events in this process. */
 export function until<T>(ask: Ask<T>, isThere: IsThere<T> = Boolean): Promise<T> {
   return askAgain(ask, isThere, { ...USUAL, pause: () => setImmediate() });
 }
@@ -61,16 +61,16 @@ async function askAgain<T>(
   }
 }
 
-/** A request that Fastify injects is sent by its `then`. */
+/** `then` sends a request that Fastify injects. */
 const isThenable = <T>(given: T | PromiseLike<T>): given is PromiseLike<T> =>
   typeof (given as Partial<PromiseLike<T>> | null | undefined)?.then === 'function';
 
-/** Undefined where the time is up before the answer is there. */
+/** Undefined if the time is up before the answer. */
 async function answeredBy<T>(end: number, given: T | PromiseLike<T>): Promise<{ answer: T } | undefined> {
   if (!isThenable(given)) return { answer: given };
   const over = new AbortController();
   const timeIsUp = wait(Math.max(end - performance.now(), 1), undefined, { signal: over.signal });
-  // It is given up once the answer is there.
+  // Aborted once the answer has come.
   timeIsUp.catch(() => {});
   try {
     return await Promise.race([given.then((answer) => ({ answer })), timeIsUp]);

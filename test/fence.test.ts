@@ -7,7 +7,7 @@ import { temporaryFolder } from './temporary.ts';
 const ROOT = resolve(import.meta.dirname, '..');
 const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
 
-/** A file, and one import in it that its room may not have. */
+/** A file, with one import that its room forbids. */
 const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/model/run.ts', "import { randomUUID } from 'node:crypto';"],
   ['src/model/deep/run.ts', "import type { Flow } from '../../manifest/load.ts';"],
@@ -172,7 +172,7 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/features/copy/sqlite-rows.ts', "import { openWriter } from '../../store/sqlite/connection.ts';"],
 ];
 
-/** Files that import each other, by value, by type alone, and over a third. */
+/** Files that import each other: by value, only by type, and through a third. */
 const CYCLES: readonly (readonly [file: string, statement: string])[] = [
   ['src/flows/cycle-a.ts', "import { b } from './cycle-b.ts';\nexport const a = () => b;"],
   ['src/flows/cycle-b.ts', "import { a } from './cycle-a.ts';\nexport const b = () => a;"],
@@ -181,7 +181,7 @@ const CYCLES: readonly (readonly [file: string, statement: string])[] = [
   ['src/features/cycle/type-c.ts', "import type { A } from './type-a.ts';\nexport type C = { a?: A };"],
 ];
 
-/** What makes a test's result differ from run to run, or hides that it does. */
+/** Code that makes a test's result vary, or hides that it does. */
 const UNREPEATABLE: readonly (readonly [file: string, statement: string])[] = [
   ['test/flows/a.test.ts', 'export const drawn = Math.random();'],
   ['test/e2e/a.proof.ts', 'export const drawn = [1, 2].map(Math.random);'],
@@ -215,7 +215,7 @@ interface Diagnostic {
 let folder: string;
 let diagnostics: readonly Diagnostic[];
 
-/** Files that a rule names: what it allows is tested on that file. */
+/** Files that a rule names; their permissions are tested on these very files. */
 const NAMED = new Set([
   'src/app.ts',
   'src/commands/program.ts',
@@ -240,7 +240,7 @@ const NAMED = new Set([
   'src/store/decisions/following.ts',
   'vitest.config.ts',
 ]);
-/** Each statement gets a file of its own in the same folder; that of a face gets a folder of its own. */
+/** Plants each statement in a new file of the same folder, and that of a face in a new folder. */
 const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const name = `${prefix}-${index}`;
@@ -275,7 +275,7 @@ function lint(): Diagnostic[] {
   try {
     return JSON.parse(execFileSync(BIOME, options, { cwd: folder, encoding: 'utf8', stdio: 'pipe' })).diagnostics;
   } catch (error) {
-    // It found something, and its exit code says so.
+    // It found errors, so its exit code is not 0.
     return JSON.parse((error as { stdout: string }).stdout).diagnostics;
   }
 }

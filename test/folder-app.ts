@@ -7,7 +7,7 @@ import { createWorkspace, pushHeaders, type Workspace } from './e2e/service.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** Asks a service by a path below that of its API, or for its health; a body is sent as JSON. */
+/** Asks a service for a path of its API, or for its health; bodies are sent as JSON. */
 export async function ask({ fastify }: SluiceApp, method: Method, path: string, body?: object) {
   const json = { payload: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
   const url = path.startsWith('/health') ? path : `/flows/api${path}`;
@@ -33,13 +33,13 @@ export async function push({ fastify }: SluiceApp, { slug = 'push', body = '{}',
 interface FolderApp extends Pick<Workspace, 'folder' | 'writeManifest'> {
   /** Lines of the log. */
   readonly logged: readonly string[];
-  /** Starts the service on the folder; the one that ran before is stopped. */
+  /** Starts the service on the folder; stops the previous one. */
   start(settings?: SettingsInput, options?: AppOptions): Promise<SluiceApp>;
   /** Asks the service that was started last. */
   ask(method: Method, path: string, body?: object): ReturnType<typeof ask>;
 }
 
-/** `listens`: steps run; without it nothing goes on by itself. */
+/** `listens`: steps run; without it nothing continues by itself. */
 export function useFolderApp({ listens = true } = {}): FolderApp {
   let workspace: Workspace;
   let app: SluiceApp | undefined;

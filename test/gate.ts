@@ -1,6 +1,6 @@
 /**
- * The proofs of the gate, `.ci/run`, by what they hold; all others are in `npm run proof:all`. A proof is here because one of
- * the four promises, PostgreSQL, or a page rests on it, and no quicker test holds its rule. CONTRIBUTING.md has this table.
+ * The proofs of the gate, `.ci/run`, by subject; `npm run proof:all` has all others. Each is here because one of the
+ * four promises, PostgreSQL, or a page needs it, and no quicker test covers its rule. CONTRIBUTING.md has this table.
  */
 export const GATE = {
   'promise 1': [

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
-// What an older Node says of itself, before anything of Sluice is loaded; the addon would crash there, so none may be.
+// Pretends to be an older Node, before Sluice is loaded. The addon would crash there, so none may be loaded.
 const AS_OLDER_NODE = `data:text/javascript,${encodeURIComponent(`
   Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2', napi: '9' } });
   process.dlopen = () => { throw new Error('an addon was loaded'); };

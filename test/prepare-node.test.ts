@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 const MIB = 1_048_576;
 const PREPARE_NODE = pathToFileURL(resolve(import.meta.dirname, '../dist/prepare-node.js')).href;
 
-/** Keeps 16 MB of what it makes, a megabyte a turn, and prints what half of the young generation holds then. */
+/** Makes a megabyte per turn, keeps the last 16, and then prints the size of half of the young generation. */
 const LOADED = `
   import { setImmediate as turn } from 'node:timers/promises';
   import v8 from 'node:v8';

@@ -1,6 +1,6 @@
 import { SEED } from './chance.ts';
 
-/** Once in a run: `TEST_SEED` with this value repeats what the tests draw. */
+/** Prints the seed once in a run: `TEST_SEED` with this value repeats the tests' draws. */
 export function setup(): void {
   process.stdout.write(`TEST_SEED=${SEED}\n`);
 }

@@ -11,13 +11,13 @@ const root = resolve(import.meta.dirname, '..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const CLI = join(root, 'dist/cli.js');
 
-/** The state of a run that goes on differs each time too. */
+/** The state of an unfinished run also differs each time. */
 function outcomeOf(output: string): string {
   return (
     shapeOf(output)
       .replace(/"completedAt":(null|"TIME")/g, 'TIME')
       .replace(/"status":"(Running|Succeeded)"/g, 'STATUS')
-      // The sample calls a host that may be out of reach.
+      // The sample calls a host that may be unreachable.
       .replace(/"waitingFor":\[[^\]]*\],"failure":(null|\{[^}]*\})/g, 'STANDING')
   );
 }
@@ -28,7 +28,7 @@ async function expectOutput({ command, output }: Command, service: Service, work
     .replace('npx sluice', `"${process.execPath}" "${CLI}"`)
     .replaceAll('http://127.0.0.1:3000', service.url);
   const env = { PATH: process.env.PATH ?? '', ...ORDERS_SECRETS };
-  // A refused delivery ends `sluice send` with code 1; what it printed is what counts here.
+  // For a refused delivery, `sluice send` exits with 1; only its output counts here.
   const { stdout } = await promisify(execFile)('sh', ['-c', `${here} || true`], { cwd: workspace.folder, env });
   expect(outcomeOf(stdout), command).toBe(outcomeOf(output));
 }

@@ -14,7 +14,7 @@ beforeAll(async () => {
   budgets = JSON.parse(await readFile(join(SCRIPTS, 'budgets.json'), 'utf8'));
 });
 
-/** What a report under these budgets says as errors, and its exit code. */
+/** The errors of a report with these budgets, and its exit code. */
 async function reportUnder(chosen: Budgets): Promise<{ code: number; stderr: string }> {
   const file = join(folder, 'budgets.json');
   await writeFile(file, JSON.stringify(chosen));

@@ -22,7 +22,7 @@ const manifest = {
   steps: {},
 };
 
-/** A service on a SQLite file, whose machine has clocks of its own; it may be started again. */
+/** A service on a SQLite file, on a machine with its own clocks; it may be started again. */
 async function service(databaseUrl = 'sqlite:sluice.db') {
   const folder = temporaryFolder('set-clock');
   await mkdir(join(folder, 'manifests'));
@@ -100,7 +100,7 @@ test('until a clock that was set has stayed for 10 s nothing is taken, stored or
   expect(await ask('GET', '/health/ready')).toMatchObject({ statusCode: 503, answer: { reason: 'clock_offset' } });
   const byHand = await ask('POST', `/flows/api/flows/${FLOW_ID}/trigger`);
   expect(byHand).toMatchObject({ statusCode: 503, answer: { reason: 'clock_offset' } });
-  // It is set once more.
+  // The clock is set again.
   clock.set(-HOUR / 2);
   clock.pass(1);
   expect(await deliver('2')).toBe(503);

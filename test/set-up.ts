@@ -8,7 +8,7 @@ import { removeTemporaryFolders } from './temporary.ts';
 // Before each file: every property draws from the seed of the run.
 fc.configureGlobal({ seed: SEED });
 
-// Hooks of files end before it: it finds what they left.
+// The hooks of files run before this one, so it sees what they left.
 afterAll(async () => {
   try {
     await endFile();

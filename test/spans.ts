@@ -6,8 +6,8 @@ let kept: tracing.ReadableSpan[] | undefined;
 let sdk: NodeSDK | undefined;
 
 /**
- * Keeps the spans that end while the tests of this file run. One SDK serves all files of a process, for the tracers of
- * the code under test hold on to the first that there was.
+ * Keeps the spans that end while the tests of this file run. One SDK serves all files of a process, because tracers of
+ * the tested code keep using the first one.
  */
 export function keepSpans(): () => readonly tracing.ReadableSpan[] {
   beforeAll(() => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const made = new Set<string>();
 
-/** Makes a folder for the test file that runs; it is removed after the file, whether its tests pass or fail. */
+/** Makes a folder for the current test file; it is removed after the file, whether tests pass or fail. */
 export function temporaryFolder(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `sluice-${name}-`));
   made.add(folder);
@@ -12,7 +12,7 @@ export function temporaryFolder(name: string): string {
 }
 
 export function removeTemporaryFolders(): void {
-  // A process that was killed just now may still write to one.
+  // A process that was just killed may still write to one.
   for (const folder of made) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   made.clear();
 }

@@ -34,10 +34,10 @@ const filesOf = (extension: string) =>
 const textOf = (name: string) => readFileSync(join(site, name), 'utf8');
 const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
 
-/** The names of places in a page that links may name. */
+/** The ids in a page that links may name. */
 const placesOf = (html: string) => new Set([...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id));
 
-/** Links within the site that lead nowhere, and what a page would load from elsewhere. */
+/** Links within the site that lead nowhere, and resources that a page would load from elsewhere. */
 function brokenIn(name: string): string[] {
   const html = textOf(name);
   const targets = [...html.matchAll(/<(\w+)[^>]*? (?:href|src)="([^"]*)"/g)].map(([, tag = '', to = '']) => ({
@@ -148,7 +148,7 @@ describeInBrowser('the site in a browser', () => {
     const types: Record<string, string> = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript' };
     server = createServer((request, response) => {
       const { pathname } = new URL(request.url ?? '/', 'http://site');
-      // Below a path, as many hosts have it.
+      // Served below a path, as many hosts do.
       const file = join(site, pathname.replace(/^\/docs/, '').replace(/\/$/, '/index.html'));
       if (!pathname.startsWith('/docs/') || !existsSync(file)) return response.writeHead(404).end();
       response.setHeader('content-type', types[extname(file)] ?? 'image/svg+xml');
