@@ -101,7 +101,7 @@ function columnFiles() {
   return new Set([...recipe.matchAll(/`(src\/[^`]+)`/g)].map(([, file]) => file)).size;
 }
 
-/** Neither kernel nor features: schemes, gates and addresses of publishers. */
+/** Not part of the kernel: features, and the mission itself (schemes, gates and addresses of publishers). */
 const NO_KERNEL = ['src/features', 'src/webhooks/schemes', 'src/webhooks/gates', 'src/webhooks/networks'];
 
 /** Modules that put rooms and features together. */

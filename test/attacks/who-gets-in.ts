@@ -265,7 +265,7 @@ export const WHO_GETS_IN: readonly Attack[] = [
           async () => target.service().output(),
           (text) => text.includes('Webhooks:'),
         );
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be there.
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the log must contain none of these.
       expect(await log()).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/);
     },
   },

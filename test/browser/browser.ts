@@ -13,7 +13,7 @@ export function describeInBrowser(name: string, suite: () => void): void {
   describe.skipIf(isMissing)(isMissing ? `${name} (no Chromium here; name one in CHROMIUM_PATH)` : name, suite);
 }
 
-/** Without features that use the network: the page under test is all that the browser may contact. */
+/** Quiet and isolated as far as possible: the browser may contact only the page under test. */
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',

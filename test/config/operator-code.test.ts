@@ -119,7 +119,7 @@ describe("a handler's result", () => {
   });
 
   it('may be any promise, not only one of this realm', async () => {
-    // biome-ignore lint/suspicious/noThenProperty: this is what a promise of a library is.
+    // biome-ignore lint/suspicious/noThenProperty: a promise of a library, which is a thenable.
     const thenable = () => ({ then: (resolve: (value: unknown) => void) => resolve(MANY()) });
     expect((await tryStep({ handler: own(thenable) })).ran?.result).toMatchObject({ kind: 'succeeded' });
   });

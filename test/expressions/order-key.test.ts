@@ -43,7 +43,7 @@ describe('the key of a run', () => {
   });
 
   it.each([
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: what a manifest may hold by mistake.
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a mistake that a manifest may contain.
     ['${trigger.body.id}', 'leave out the ${ }'],
     ['steps.first.output', 'reads steps: no step has run'],
     ['loop.index', 'reads loop'],

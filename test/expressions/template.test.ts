@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what is tested here.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these tests are about placeholders in plain strings.
 
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: manifests have placeholders in plain strings.
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { parseManifest } from '../../src/manifest/load.ts';

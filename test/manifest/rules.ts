@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: manifests have placeholders in plain strings.
 import { z } from 'zod';
 import { formatIssue } from '../../src/manifest/issues.ts';
 import { type ManifestRules, parseManifest } from '../../src/manifest/load.ts';

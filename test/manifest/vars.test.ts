@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: manifests have placeholders in plain strings.
 import { expect, it, test } from 'vitest';
 import { readSettings } from '../../src/config/settings.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';

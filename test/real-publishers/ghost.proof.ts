@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: manifests have placeholders in plain strings.
 
 import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { freePort } from '../free-port.ts';
 import { deliveriesOf, deliveryThat, endedRun, type Publisher, startPublisher } from './publisher.ts';
 
 /*
- * Ghost as npm has it, with its own settings alone. It takes 650 MB, so this runs where a folder of it is named:
+ * Ghost from npm, with only its own settings. It takes 650 MB, so this runs only if a folder with it is named:
  *
  *   npm pack ghost@6.65.0 && tar xzf ghost-6.65.0.tgz && cd package
  *   npm install --omit=dev --legacy-peer-deps

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders in plain strings are what manifests hold.
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: manifests have placeholders in plain strings.
 import { rm } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createWorkspace, eventually, FLOW_ID, type Service, startService, type Workspace } from '../e2e/service.ts';

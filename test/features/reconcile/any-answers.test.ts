@@ -171,7 +171,7 @@ it.each([1, 2, 54, 144])(
     expect(unknown).toEqual([]);
     expect(told.filter((id) => accepted.has(id))).toEqual([]);
     expect(accepted.size + told.length).toBe(sent.length);
-    // A delivery that could still be fetched is not given up while the log has it.
+    // A delivery whose contents come in the end is not given up while the log has it.
     expect(sent.filter(({ item, bad, goneAt }) => bad < 5 && goneAt > BEGIN * 2 && told.includes(item.id))).toEqual([]);
     expect(state.undecided).toEqual([]);
   },

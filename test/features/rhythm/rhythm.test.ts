@@ -51,7 +51,7 @@ describe('a rhythm', () => {
     const times = arrivalsOf(SENDERS.repository, 28, chanceOf('a silence that lasts').next);
     const rhythm = learn(times);
     const from = times.at(-1) ?? 0;
-    // As long as it learned, because the traffic is random, and so is the silence that such a rhythm needs.
+    // As long as it learned: in random traffic with long pauses, the time until it is silent is random too.
     const watched = 28 * DAY;
     fc.assert(
       fc.property(fc.nat(watched), fc.nat(watched), (one, more) => {
