@@ -4,18 +4,20 @@ import type { Claim, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
 import type { HandlerResult } from './handlers/handler.ts';
 
-/** How another flow runs a step. */
+/** How the store runs a step by other steps: those of another flow, or its own steps for each item. */
 export interface Delegated {
-  /** The request to the store to start a run, or the result of the run that it started. Rejects as the store does. */
-  run(step: DelegatedStep, services: DelegatedServices): Promise<HandlerResult | SubRunStart>;
+  /** The request to the store to start a run or a loop, or the result of the run that it started. Rejects as the store does. */
+  run(step: DelegatedStep, services: DelegatedServices): Promise<HandlerResult | SubRunStart> | LoopStart;
   /** The effective inputs, taken from the newest revision and from the one that the step's run is pinned to. */
-  inputsOf(newest: Json, pinned: Pick<StepDefinition, 'inputs'>): JsonObject;
+  inputsOf?(newest: Json, pinned: Pick<StepDefinition, 'inputs'>): JsonObject;
 }
 
 export interface DelegatedStep {
   readonly step: StepDefinition;
   readonly claim: Claim;
   readonly now: number;
+  /** Its resolved inputs; those of a loop are under `forEach`. */
+  readonly resolved: Json;
   /** Its inputs after the type's schema parsed them; throws `StepFailure` if they do not fit. */
   inputs(): unknown;
 }
@@ -31,4 +33,14 @@ export interface SubRunStart {
   readonly flowId: string;
   readonly body: Json;
   readonly isAwaited: boolean;
+}
+
+/** The loop that a step asks the store to start. */
+export interface LoopStart {
+  readonly kind: 'loop';
+  readonly items: readonly Json[];
+  /** Iterations that run at once. */
+  readonly concurrency: number;
+  /** The recorded input: the items are stored once, with the loop. */
+  readonly input: Json;
 }

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { RunStatus, StepStatus } from '../model/manifest.ts';
+import { LOOP, type RunStatus, type StepStatus } from '../model/manifest.ts';
 import type { Run } from '../model/run.ts';
 import type { Advance, Claim, EndedLoop, FailureStart, StartedRun, StepResult, StoppedRun } from '../store/store.ts';
 import { type LiveEvent, type LiveEvents, logEvent } from '../telemetry/events.ts';
@@ -53,7 +53,7 @@ export function createReport({ logger, metrics, live }: ReportServices): Report 
     logEvent(logger, 'StepFailed', { ...about, error, ...retryTime(result) });
   };
   const loopEnded = (about: { runId: string; flowId: string; stepKey: string }, { status, error }: EndedLoop) => {
-    const stepType = 'ForEach';
+    const stepType = LOOP;
     if (status === 'Succeeded') logEvent(logger, 'StepCompleted', { ...about, stepType });
     else logEvent(logger, 'StepFailed', { ...about, stepType, error });
     tell('step.completed', about.runId, { flowId: about.flowId, stepKey: about.stepKey, stepType, status });

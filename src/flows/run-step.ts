@@ -11,8 +11,7 @@ import type { ManifestSource, StepDefinition } from '../model/manifest.ts';
 import type { StepError } from '../model/run.ts';
 import type { Claim, StepResult, Store } from '../store/store.ts';
 import type { Catalog } from './catalog.ts';
-import type { SubRunStart } from './delegated.ts';
-import { inputOfLoop, type LoopStart, startOfLoop } from './handlers/for-each.ts';
+import type { LoopStart, SubRunStart } from './delegated.ts';
 import type { HandlerResult, StepCall, StepHandler } from './handlers/handler.ts';
 import type { HandlerTable } from './handlers/index.ts';
 import type { ServedHandler } from './handlers/outside.ts';
@@ -100,19 +99,16 @@ export function createRunStep(services: RunStepServices): RunStep {
       prepared = preparing instanceof Promise ? await preparing : preparing;
       if (waited?.resumed === null) return { input: null, result: beginAnew(services.clock.now()) };
       const { definition, isFailureHandled } = step;
-      if (step.items !== undefined) ended = startOfLoop(definition, prepared.resolved.value, claim.stepKey);
-      else {
-        const { handler, resolved } = prepared;
-        const task = { handler, resolved, step: definition, isFailureHandled, claim, lease, readRunInput };
-        const { delegated } = handler;
-        const inputs = () => parseInputs(handler, resolved);
-        const running =
-          delegated === undefined
-            ? runHandler(task, services)
-            : delegated.run({ step: definition, claim, now: services.clock.now(), inputs }, services);
-        if (running instanceof Promise) watch?.prepared(() => inputOf(prepared));
-        ended = running instanceof Promise ? await running : running;
-      }
+      const { handler, resolved } = prepared;
+      const task = { handler, resolved, step: definition, isFailureHandled, claim, lease, readRunInput };
+      const { delegated } = handler;
+      const own = { step: definition, claim, resolved: resolved.value, inputs: () => parseInputs(handler, resolved) };
+      const running =
+        delegated === undefined
+          ? runHandler(task, services)
+          : delegated.run({ ...own, now: services.clock.now() }, services);
+      if (running instanceof Promise) watch?.prepared(() => inputOf(prepared));
+      ended = running instanceof Promise ? await running : running;
     } catch (error) {
       if (error instanceof StoreUnavailableError) throw error;
       if (lease.aborted && error === lease.reason) return undefined;
@@ -136,7 +132,7 @@ export function createRunStep(services: RunStepServices): RunStep {
     const mask = maskerOf(secrets);
     const called = ended.kind === 'failed' ? calledBy(prepared, mask) : undefined;
     const result = toStepResult(ended, { claim, step: step?.definition, mask, called, services });
-    const input = result.kind === 'loop' ? inputOfLoop(result) : mask(value);
+    const input = ended.kind === 'loop' ? ended.input : mask(value);
     return {
       input,
       inputsRevision: prepared?.inputsRevision,
@@ -229,10 +225,10 @@ function prepare(
   const resolve = ({ inputs, source, revision: inputsRevision }: StepInputs): Prepared | Promise<Prepared> => {
     const readAllowed = (reference: string) => readSecret(reference, source);
     // Inputs of a loop or a sub-run are stored unmasked, and a link would be too.
-    const waits = step.items === undefined && handler.delegated === undefined ? services.waits : undefined;
+    const waits = handler.delegated === undefined ? services.waits : undefined;
     const resolved = resolveInputs({ inputs, handler, readSecret: readAllowed, readRunInput, claim, waits });
     const made = ({ value, ...secrets }: ResolvedInputs) => {
-      const given = handler.delegated?.inputsOf(value, step.definition) ?? value;
+      const given = handler.delegated?.inputsOf?.(value, step.definition) ?? value;
       return { handler, inputsRevision, resolved: { value: given, ...secrets } };
     };
     return resolved instanceof Promise ? resolved.then(made) : made(resolved);
@@ -343,7 +339,7 @@ function toStepResult(ended: Ended, context: ResultContext): StepResult {
     case 'succeeded':
       return { kind: 'succeeded', output: mask(ended.output) };
     case 'loop':
-      return ended;
+      return { kind: 'loop', items: ended.items, concurrency: ended.concurrency };
     case 'runFlow':
       return { ...ended, ...limitOf(context), retryAt: retryAt(context) ?? null };
     case 'waiting':

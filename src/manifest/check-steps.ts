@@ -6,7 +6,7 @@ import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.
 import { compileTemplate, hasPlaceholder, secretsIn, TemplateError } from '../expressions/template.ts';
 import { createRunsAfter, type RunsAfter } from '../model/graph.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import { type Graph, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
+import { type Graph, LOOP, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
 import { oncePer, setOf } from '../model/once-per.ts';
 import {
   didYouMean,
@@ -51,7 +51,6 @@ interface HandlerRules {
   readonly secretInputs: readonly string[];
 }
 
-const LOOP = 'ForEach';
 const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
 /** Reports all problems of a graph and of the graphs of its loops. */

@@ -122,6 +122,9 @@ export interface StepDefinition {
   readonly steps?: Graph | undefined;
 }
 
+/** The type of steps that run their own steps for each item. */
+export const LOOP = 'ForEach';
+
 /** The type of steps that run another flow. */
 export const RUN_FLOW = 'RunFlow';
 

@@ -4,9 +4,9 @@
 import { appendFileSync, writeFileSync, writeSync } from 'node:fs';
 import { pino } from 'pino';
 import { z } from 'zod';
+import { loopsStepTypes } from '../../dist/features/loops/step-types.js';
 import { subFlowsStepTypes } from '../../dist/features/sub-flows/step-types.js';
 import { createCatalog } from '../../dist/flows/catalog.js';
-import { forEach } from '../../dist/flows/handlers/for-each.js';
 import { defineHandler } from '../../dist/flows/handlers/handler.js';
 import { delay, fail, logMessage, noOp, transform } from '../../dist/flows/handlers/plain-steps.js';
 import { waitForSignal } from '../../dist/flows/handlers/wait-for-signal.js';
@@ -67,7 +67,7 @@ const handlers = [
   delay,
   transform,
   fail,
-  forEach,
+  ...loopsStepTypes.make().handlers,
   ...subFlowsStepTypes.make().handlers,
   waitForSignal,
   flaky,

@@ -49,6 +49,14 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     await fetch(`${flow}/enable`, { method: 'POST' });
     expect((await send()).status).toBe(200);
   },
+  async loops(url) {
+    const each = { type: 'ForEach', forEach: [1, 2], steps: { child: { type: 'NoOp' } } };
+    const { issues } = await refusedDeploy(url, { steps: { each } });
+    expect(issues[0]).toMatchObject({
+      path: 'steps.each.type',
+      message: expect.stringMatching(/^is not a known step type/),
+    });
+  },
   async 'on-failure'(url) {
     const { issues } = await refusedDeploy(url, { onFailure: OTHER_ID });
     expect(issues[0]).toMatchObject({ path: 'onFailure', message: expect.stringMatching(/^is not known here/) });

@@ -21,8 +21,8 @@ import { ownHandshakes } from '../../src/features/handshake/own-handshakes.ts';
 import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
+import { startOfLoop } from '../../src/features/loops/step-types.ts';
 import { refuseLongPage } from '../../src/features/reconcile/source.ts';
-import { startOfLoop } from '../../src/flows/handlers/for-each.ts';
 import { waitForSignal } from '../../src/flows/handlers/wait-for-signal.ts';
 import { problemOfJson } from '../../src/flows/non-json.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
@@ -221,7 +221,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return (await post('/flows/rehearse', JSON.stringify({ manifests, deliveries: Math.min(size, 1000) }))) === 200;
     },
   },
-  'flows/handlers/for-each.ts MAX_ITEMS': {
+  'features/loops/step-types.ts MAX_ITEMS': {
     takes: (size) => startOfLoop(loop(), { forEach: times(size, () => 1) }, 'each').items.length === size,
     work: (size) => {
       let reads = 0;
@@ -238,7 +238,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return reads;
     },
   },
-  'flows/handlers/for-each.ts MAX_LOOP_STEPS': {
+  'features/loops/step-types.ts MAX_LOOP_STEPS': {
     takes: (size) => startOfLoop(loop(size / 100), { forEach: times(100, () => 1) }, 'each') !== undefined,
   },
   'flows/non-json.ts MAX_DEPTH': {

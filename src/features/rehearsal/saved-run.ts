@@ -6,7 +6,7 @@ import { builtInHandlers } from '../../flows/handlers/index.ts';
 import { CREDENTIAL_NAME, credentialsOf, MASK, maskerOf, maskUrl, queryOf } from '../../manifest/mask.ts';
 import { URL_ENCODED_FORM } from '../../model/form.ts';
 import { isJsonObject, isNestedDeeper, type Json, type JsonObject, own, parseJson } from '../../model/json.ts';
-import { RUN_FLOW } from '../../model/manifest.ts';
+import { LOOP, RUN_FLOW } from '../../model/manifest.ts';
 import type { StepErrorCode } from '../../model/run.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
 import { mayHoldSecret, REDACTED } from '../../webhooks/headers.ts';
@@ -72,7 +72,7 @@ export function savedRun(
   return { run, masked: credentials.places, unread };
 }
 
-const builtIn: ReadonlySet<string> = new Set([...builtInHandlers.map(({ type }) => type), RUN_FLOW]);
+const builtIn: ReadonlySet<string> = new Set([...builtInHandlers.map(({ type }) => type), LOOP, RUN_FLOW]);
 
 /** Errors that no answer caused: the step or the service did not get that far. A repaired flow would not fail so. */
 const UNASKED: ReadonlySet<string | undefined> = new Set([

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type JsonSchema, manifestJsonSchema } from '../../manifest/schema.ts';
-import { PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
+import { LOOP, PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
 
 /** Names that manifests of an installation can use. */
 interface Vocabulary {
@@ -51,8 +51,7 @@ interface TriggerPart {
   };
 }
 
-/** The step type that contains other steps; only it has these fields, and it has no inputs. */
-const LOOP = 'ForEach';
+/** Only a loop has these fields, and it has no inputs. */
 const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
 function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<string, JsonSchema>>): JsonSchema {

@@ -1,4 +1,3 @@
-import { forEach } from './for-each.ts';
 import type { ServedHandler } from './outside.ts';
 import { delay, fail, logMessage, noOp, transform } from './plain-steps.ts';
 import { waitForSignal } from './wait-for-signal.ts';
@@ -6,15 +5,7 @@ import { waitForSignal } from './wait-for-signal.ts';
 export type HandlerTable = ReadonlyMap<string, ServedHandler>;
 
 /** The step types that call nothing outside. */
-export const builtInHandlers: readonly ServedHandler[] = [
-  noOp,
-  logMessage,
-  delay,
-  transform,
-  fail,
-  waitForSignal,
-  forEach,
-];
+export const builtInHandlers: readonly ServedHandler[] = [noOp, logMessage, delay, transform, fail, waitForSignal];
 
 /** Handlers by their step type. Throws if two have the same: the order must never decide which one runs. */
 export function handlerTable(handlers: readonly ServedHandler[]): HandlerTable {

@@ -47,6 +47,6 @@ export interface ServedHandler extends StepHandler {
   mostSeconds?(inputs: Json): number;
   /** The same type for a rehearsal, in which it calls nothing. Without it, only its inputs are known. */
   rehearsed?(outside: Outside): StepHandler;
-  /** Replaces `run` if another flow runs the step. */
+  /** Replaces `run` if the store runs the step by other steps. */
   readonly delegated?: Delegated;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { startOfLoop } from '../../../src/flows/handlers/for-each.ts';
+import { startOfLoop } from '../../../src/features/loops/step-types.ts';
 import { StepFailure } from '../../../src/flows/step-failure.ts';
 import { stepOf } from '../fixture.ts';
 

@@ -1,19 +1,15 @@
 import { z } from 'zod';
+import { stepPart } from '../../config/step-part.ts';
 import { kindOf } from '../../expressions/values.ts';
+import type { LoopStart } from '../../flows/delegated.ts';
+import { defineHandler, noSignals } from '../../flows/handlers/handler.ts';
+import type { ServedHandler } from '../../flows/handlers/outside.ts';
+import { problemOfJson } from '../../flows/non-json.ts';
+import { StepFailure } from '../../flows/step-failure.ts';
 import type { Json } from '../../model/json.ts';
-import type { StepDefinition } from '../../model/manifest.ts';
+import { LOOP, type StepDefinition } from '../../model/manifest.ts';
 import { MAX_BYTES } from '../../model/run.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
-import { problemOfJson } from '../non-json.ts';
-import { StepFailure } from '../step-failure.ts';
-import { defineHandler, noSignals, type StepHandler } from './handler.ts';
-
-/** What a loop begins with, once its items are known. */
-export interface LoopStart {
-  readonly kind: 'loop';
-  readonly items: readonly Json[];
-  readonly concurrency: number;
-}
 
 /** More would keep a run busy for days; what is so large is better sent as several runs. */
 const MAX_ITEMS = 100_000;
@@ -24,14 +20,17 @@ const MAX_LOOP_STEPS = 1_000_000;
  * Runs a graph of children for each item; the output has what each iteration left, in the order of the items. The
  * children are steps of the run: the planner starts them, so that there is nothing here to call.
  */
-export const forEach: StepHandler = defineHandler({
-  type: 'ForEach',
-  inputs: z.strictObject({}),
-  waitsFor: noSignals,
-  run: () => {
-    throw new StepFailure('invalid_input', 'a ForEach step needs forEach and steps');
-  },
-});
+const forEach: ServedHandler = {
+  ...defineHandler({
+    type: LOOP,
+    inputs: z.strictObject({}),
+    waitsFor: noSignals,
+    run: () => {
+      throw new StepFailure('internal_error', 'a ForEach step is run by the store');
+    },
+  }),
+  delegated: { run: ({ step, claim, resolved }) => startOfLoop(step, resolved, claim.stepKey) },
+};
 
 /** Throws `StepFailure` if the items are not an array, or are too many or too large. */
 export function startOfLoop(
@@ -60,7 +59,8 @@ export function startOfLoop(
     const own = problemOfJson(item, 'forEach', MAX_BYTES.output);
     if (own !== undefined) throw new StepFailure('input_too_large', `forEach[${index}]: ${own.message}`);
   }
-  return { kind: 'loop', items, concurrency: concurrencyLimit };
+  const input = { items: items.length, concurrencyLimit };
+  return { kind: 'loop', items, concurrency: concurrencyLimit, input };
 }
 
 /** The number of the iteration that a loop is in, counted over all loops around it. */
@@ -69,7 +69,7 @@ function positionOf(stepKey: string): number {
   return iteration === null ? 1 : (iteration.index + 1) * positionOf(iteration.loopKey);
 }
 
-/** What the record shows as the loop's input: the items stand with the loop, once. */
-export function inputOfLoop({ items, concurrency }: LoopStart): Json {
-  return { items: items.length, concurrencyLimit: concurrency };
-}
+export const loopsStepTypes = stepPart({
+  name: 'loops',
+  make: () => ({ handlers: [forEach], made: undefined }),
+});
