@@ -11,7 +11,7 @@ interface RuntimeKey {
   readonly iteration: Iteration | null;
 }
 
-interface Iteration {
+export interface Iteration {
   /** Runtime key of the loop. */
   readonly loopKey: string;
   /** From 0. */

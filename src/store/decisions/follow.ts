@@ -1,14 +1,12 @@
-import type { Json } from '../../model/json.ts';
-import type { RunStatus, StepStatus } from '../../model/manifest.ts';
+import type { RunStatus } from '../../model/manifest.ts';
 import { isAlone, isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
+import { graphOfScope, iterationOf, parseRuntimeKey } from '../../model/runtime-keys.ts';
 import type { Advance, BirthLease, EndedLoop, LeasedStep, RunStop, StepOutcome, StepResult } from '../store.ts';
 import type { Decision } from './decision.ts';
-import type { SubRun } from './follower.ts';
-import { followEnd, subRuns } from './following.ts';
-import { chunksOf, loopEnd } from './loops.ts';
-import type { FoundRun, LoopRow, RunRows } from './rows.ts';
+import type { ChangedScope, PlannedRun, SubRun } from './follower.ts';
+import { followEnd, scopes, subRuns } from './following.ts';
+import type { FoundRun, RunRows } from './rows.ts';
 import { waitStep } from './signal.ts';
 import { closeRun, stopOf } from './stop.ts';
 
@@ -26,7 +24,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
   const asked = isRunning && stop === null ? given.result : finalResult(given.result, stop);
   const { result, subRun } = yield* settle(rows, given, { asked, parent: held.run });
   const outcome = result === given.result ? given : { ...given, result };
-  const results = { dispatched: [], leased: [], skipped: [], loops: [], begun: null, end: null };
+  const results = { dispatched: [], leased: [], skipped: [], loops: [], end: null };
   const progress: Progress = { rows, runId, flowId, revision, startedAt, at, lease, ...results };
 
   if (outcome.evaluationTrace !== undefined) rows.keepTrace(outcome, outcome.evaluationTrace);
@@ -35,7 +33,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
     // never.
     const attempt = held.attempt === 0 ? beginAttempt(rows, outcome) : held.attempt;
     if (result.kind === 'waiting') yield* waitStep(rows, outcome, { ...result, attempt, run: held.run });
-    else yield* startLoop(progress, outcome, result);
+    else yield* scopes.begin(plannedRun(progress), outcome, result);
   } else {
     endAttempt(rows, outcome, { result, written: held.attempt });
     if (isRunning && stop !== null)
@@ -125,8 +123,6 @@ interface Progress {
   readonly leased: LeasedStep[];
   readonly skipped: { readonly stepKey: string; readonly reason: string }[];
   readonly loops: EndedLoop[];
-  /** The loop that this outcome begins. */
-  begun: { readonly loopKey: string; readonly items: readonly Json[] } | null;
   /** How the run ended; null while it goes on. */
   end: RunStatus | null;
 }
@@ -137,11 +133,10 @@ function* graphIn({ rows, flowId, revision }: Progress, scope: string): Decision
   return graph;
 }
 
-/** A scope, the key in its graph of the step that has ended there, and how; absent where the scope begins. */
-interface ChangedScope {
-  readonly scope: string;
-  readonly localKey?: string;
-  readonly status?: StepStatus;
+function plannedRun(progress: Progress): PlannedRun {
+  const { rows, runId, at, loops } = progress;
+  const graphAt = (scope: string) => graphIn(progress, scope);
+  return { rows, runId, at, loops, graphIn: graphAt, plan: (changed) => planScope(progress, changed) };
 }
 
 const ENDED = { succeeded: 'Succeeded', failed: 'Failed', skipped: 'Skipped' } as const;
@@ -149,8 +144,7 @@ const ENDED = { succeeded: 'Succeeded', failed: 'Failed', skipped: 'Skipped' } a
 /** Plans what follows in a scope whose steps changed, and in the scopes around it where this one ends. */
 function* planScope(
   progress: Progress,
-  { scope, localKey: ended, status }: ChangedScope,
-  asked?: ReturnType<RunRows['statesIn']>,
+  { scope, localKey: ended, status, states, item }: ChangedScope,
 ): Decision<void> {
   const { rows, runId, at } = progress;
   const graph = yield* graphIn(progress, scope);
@@ -158,10 +152,10 @@ function* planScope(
   const local = isLocal ? yield* planLocally(progress, graph, ended) : undefined;
   // The only step of its scope is all that there is to know.
   const only = ended !== undefined && status !== undefined && isAlone(graph) ? new Map([[ended, status]]) : undefined;
-  const plan = local ?? planNext(graph, only ?? (yield* asked ?? rows.statesIn(runId, scope, graph)));
+  const plan = local ?? planNext(graph, only ?? (yield* states ?? rows.statesIn(runId, scope, graph)));
   const typeOf = (stepKey: string) => graph[stepKey]?.type;
   for (const localKey of plan.start) {
-    yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '' });
+    yield* startStep(progress, { stepKey: `${scope}${localKey}`, stepType: typeOf(localKey) ?? '', item });
   }
   for (const { stepKey: localKey, reason } of plan.skip) {
     const stepKey = `${scope}${localKey}`;
@@ -174,8 +168,7 @@ function* planScope(
     progress.end = plan.end;
     rows.endRun(progress, plan.end, at);
   } else {
-    rows.endIteration(runId, iteration.loopKey, plan.end === 'Failed');
-    yield* goOn(progress, iteration.loopKey);
+    yield* scopes.ended(plannedRun(progress), iteration, plan.end);
   }
 }
 
@@ -188,7 +181,7 @@ function* planLocally({ rows, runId }: Progress, graph: WiredGraph, ended: strin
 /** Inserts a step that is to start: leased where the caller has a slot for it, else due. */
 function* startStep(
   progress: Progress,
-  { stepKey, stepType }: { readonly stepKey: string; readonly stepType: string },
+  { stepKey, stepType, item }: Pick<LeasedStep, 'stepKey' | 'stepType'> & Pick<ChangedScope, 'item'>,
 ): Decision<void> {
   const { rows, runId, flowId, at, lease, leased } = progress;
   const step = { runId, flowId, stepKey, stepType };
@@ -199,57 +192,11 @@ function* startStep(
   }
   rows.insertNext({ ...step, status: 'Running', dueAt: lease.leasedUntil, holder: lease.holder, startedAt: at });
   const { iteration } = parseRuntimeKey(stepKey);
-  const loop = iteration && { item: yield* itemOf(progress, iteration), index: iteration.index };
-  leased.push({ stepKey, stepType, loop });
-}
-
-function* itemOf(
-  { rows, runId, begun }: Progress,
-  { loopKey, index }: { readonly loopKey: string; readonly index: number },
-): Decision<Json> {
-  // What this transaction stores is not read: it would stay in memory even if the transaction were rolled back.
-  if (begun?.loopKey === loopKey) return begun.items[index] ?? null;
-  return yield* rows.findItem(runId, loopKey, index);
-}
-
-/** Starts the first iterations of a loop; one without items ends at once. */
-function* startLoop(
-  progress: Progress,
-  { stepKey: loopKey, input }: StepOutcome,
-  { items, concurrency }: Extract<StepResult, { kind: 'loop' }>,
-): Decision<void> {
-  const { rows, runId } = progress;
-  rows.insertLoop(runId, { loopKey, total: items.length, concurrency }, input);
-  for (const chunk of chunksOf(items)) rows.insertItems(runId, loopKey, chunk);
-  progress.begun = { loopKey, items };
-  yield* goOn(progress, loopKey);
-}
-
-/** Starts as many iterations as may run at once, and none after a failure. Ends the loop when none is left. */
-function* goOn(progress: Progress, loopKey: string): Decision<void> {
-  const { rows, runId } = progress;
-  const found = yield* rows.findLoop(runId, loopKey);
-  if (found === undefined) throw new Error(`The loop ${loopKey} of the run ${runId} is not in the database.`);
-  const { failed, total, started, ended, concurrency } = found;
-  const count = failed > 0 ? 0 : Math.max(0, Math.min(total - started, concurrency - (started - ended)));
-  const scopes = Array.from({ length: count }, (_, n) => scopeOfIteration({ loopKey, index: started + n }));
-  const graph = yield* graphIn(progress, scopeOfIteration({ loopKey, index: 0 }));
-  // Asked together: one after the other, a thousand iterations would be a thousand round trips.
-  const asked = scopes.map((scope) => rows.statesIn(runId, scope, graph));
-  for (const [n, scope] of scopes.entries()) {
-    rows.startIteration(runId, loopKey);
-    yield* planScope(progress, { scope }, asked[n]);
+  if (iteration === null) {
+    leased.push({ stepKey, stepType, loop: null });
+    return;
   }
-  const loop = { ...found, started: started + count };
-  if (loop.ended === loop.started) yield* endLoop(progress, loopKey, loop);
-}
-
-function* endLoop(progress: Progress, loopKey: string, loop: LoopRow): Decision<void> {
-  const { rows, runId, at } = progress;
-  const graph = yield* graphIn(progress, scopeOfIteration({ loopKey, index: 0 }));
-  const { output, error } = yield* loopEnd(rows, { ...loop, runId, loopKey }, graph);
-  const status = error === null ? 'Succeeded' : 'Failed';
-  rows.endLoop({ runId, stepKey: loopKey, status, output, error, at });
-  progress.loops.push({ stepKey: loopKey, status, error });
-  yield* planScope(progress, { ...parseRuntimeKey(loopKey), status });
+  const { loopKey, index } = iteration;
+  const own = item === undefined ? yield* rows.findItem(runId, loopKey, index) : item;
+  leased.push({ stepKey, stepType, loop: { item: own, index } });
 }

@@ -1,9 +1,9 @@
 import type { Graph } from '../../model/manifest.ts';
-import type { WiredGraph } from '../../model/planner.ts';
-import { graphOfScope, parseRuntimeKey, scopeOfIteration, stepAt } from '../../model/runtime-keys.ts';
+import { parseRuntimeKey, stepAt } from '../../model/runtime-keys.ts';
 import type { Store } from '../store.ts';
 import type { Decision } from './decision.ts';
-import { iterationEnd, listFailures } from './loops.ts';
+import type { RetriedRun } from './follower.ts';
+import { scopes } from './following.ts';
 import { rejoinPlace } from './placing.ts';
 import type { RunRows } from './rows.ts';
 import { statusOfStop, stopOf } from './stop.ts';
@@ -22,8 +22,9 @@ export function* retryStep(
   if (step?.status !== 'Failed') return { kind: 'notFailed', stepStatus: step?.status ?? 'Pending' };
   const stop = stopOf(run);
   if (stop !== null) return { kind: 'stopped', runStatus: statusOfStop(stop) };
-  const retried: Retried = { rows, runId, graph };
-  const steps = yield* causes(retried, stepKey);
+  const retried: RetriedRun = { rows, runId, graph };
+  const hasSteps = stepAt(graph, stepKey)?.steps !== undefined;
+  const steps = hasSteps ? yield* scopes.causes(retried, stepKey) : [stepKey];
   if (steps.length === 0) return { kind: 'nothingToRetry', error: step.error };
   const rejoined = yield* rejoinPlace(rows, { ...run, runId });
   if (typeof rejoined === 'string') return { kind: 'orderDeadlock', runId: rejoined };
@@ -33,48 +34,16 @@ export function* retryStep(
   return { kind: 'accepted', steps };
 }
 
-interface Retried {
-  readonly rows: RunRows;
-  readonly runId: string;
-  readonly graph: WiredGraph;
-}
-
-/** The steps to retry: for a loop that ran, the children that made it fail; otherwise the step itself. */
-function* causes(retried: Retried, stepKey: string): Decision<string[]> {
-  const { rows, runId, graph } = retried;
-  const loop = yield* rows.findLoop(runId, stepKey);
-  const own = graphOfScope(graph, scopeOfIteration({ loopKey: stepKey, index: 0 }));
-  if (loop === undefined || loop.total === 0 || own === undefined) return [stepKey];
-  const found: string[] = [];
-  for (const key of yield* listFailures(rows, { runId, loopKey: stepKey, failed: loop.failed }, own)) {
-    found.push(...(yield* causes(retried, key)));
-  }
-  return found;
-}
-
-function* reset(retried: Retried, stepKey: string, at: number | null): Decision<void> {
+function* reset(retried: RetriedRun, stepKey: string, at: number | null): Decision<void> {
   const { rows, runId } = retried;
+  const { iteration } = parseRuntimeKey(stepKey);
   // While the step is still ended: after that its iteration is open.
-  yield* reopenAround(retried, stepKey);
+  const opened = iteration === null ? [] : yield* scopes.reopen(retried, iteration);
   rows.retryStep({ runId, stepKey }, at);
-  forgetAfter(retried, stepKey);
+  for (const key of [...opened, stepKey]) forgetAfter(retried, key);
 }
 
-/** Reverts the count of the step's iteration, and does the same for the loops around its loop. */
-function* reopenAround(retried: Retried, stepKey: string): Decision<void> {
-  const { rows, runId, graph } = retried;
-  const { scope, iteration } = parseRuntimeKey(stepKey);
-  if (iteration === null) return;
-  const end = yield* iterationEnd(rows, { runId, scope }, graph);
-  if (end === null) return;
-  const { loopKey } = iteration;
-  rows.uncountIteration(runId, loopKey, end === 'Failed');
-  // Before the loop is open again, since that opens the iteration around it.
-  yield* reopenAround(retried, loopKey);
-  if (yield* rows.reopenLoop(runId, loopKey)) forgetAfter(retried, loopKey);
-}
-
-function forgetAfter({ rows, runId, graph }: Retried, stepKey: string): void {
+function forgetAfter({ rows, runId, graph }: RetriedRun, stepKey: string): void {
   for (const key of downstreamOf(graph, stepKey)) rows.forgetSkipped(runId, key);
 }
 

@@ -55,15 +55,6 @@ interface HeldStep {
   readonly run: FoundRun;
 }
 
-/** How far a loop has come. */
-export interface LoopRow {
-  readonly total: number;
-  readonly concurrency: number;
-  readonly started: number;
-  readonly ended: number;
-  readonly failed: number;
-}
-
 /** What a waiting step stores while it waits, as JSON text. */
 export interface Wait {
   readonly state: Json;
@@ -75,25 +66,6 @@ export interface Wait {
 
 export interface SignalRow extends ReceivedSignal {
   readonly id: number;
-}
-
-/** The last steps of the iterations of a loop. */
-export interface Leaves {
-  readonly runId: string;
-  readonly loopKey: string;
-  /** Iterations that have started: those before this index are looked at. */
-  readonly started: number;
-  /** Keys in the graph of the loop. */
-  readonly keys: readonly string[];
-}
-
-export interface LeafOutput {
-  /** Index of the iteration. */
-  readonly n: number;
-  /** Index of the step's key among those asked for. */
-  readonly leafIndex: number;
-  /** JSON text. */
-  readonly output: string;
 }
 
 /** Questions to the rows. Those that change rows say so: a decision has to know what they found. */
@@ -120,22 +92,13 @@ export interface RunReads {
   /** The `Wait` of a step as JSON text; null where it has none. */
   findWait(runId: string, stepKey: string): string | null;
 
-  findLoop(runId: string, loopKey: string): LoopRow | undefined;
   /** The item of an iteration; null where there is none. */
   findItem(runId: string, loopKey: string, index: number): Json;
-  /** Runtime keys of failed steps within a loop, those of the loops in it included. To be iterated at once. */
-  listFailed(runId: string, loopKey: string): Iterable<string>;
-  /** Bytes of the leaves' outputs as JSON. */
-  measureLeaves(leaves: Leaves): number;
-  /** Outputs of those leaves that have one, in any order. To be iterated at once. */
-  listLeaves(leaves: Leaves): Iterable<LeafOutput>;
 
   /** Whether a step of the run is under a lease. */
   hasLease(runId: string): boolean;
   /** Running runs whose time is up and that were not told to stop by it, the longest overdue first. */
   listOverdueRuns(now: number, limit: number): readonly Omit<StoppedRun, 'completedAt'>[];
-  /** Opens a loop that has ended, and its last attempt, again; false where it had not ended. Writes. */
-  reopenLoop(runId: string, loopKey: string): boolean;
 
   /** The first signal of that name that the step took and that is not among `used`. */
   findSignal(step: StepAddress, name: string, used: readonly number[]): SignalRow | undefined;
@@ -229,28 +192,6 @@ interface SkippedStep extends StepAddress {
   readonly at: number;
 }
 
-interface NewLoop {
-  readonly loopKey: string;
-  readonly total: number;
-  readonly concurrency: number;
-}
-
-/** Items of a loop that lie next to each other. */
-export interface ItemChunk {
-  readonly firstIndex: number;
-  /** A list as JSON text. */
-  readonly items: string;
-}
-
-/** A loop that ends with its last iteration. */
-interface EndingLoop extends StepAddress {
-  readonly status: 'Succeeded' | 'Failed';
-  /** JSON text; null where it is not kept. */
-  readonly output: string | null;
-  readonly error: StepError | null;
-  readonly at: number;
-}
-
 /**
  * Writes. None yields anything, so that a backend may send them without waiting, together with its next question or
  * with the commit. A write that fails makes the transaction fail.
@@ -271,16 +212,6 @@ export interface RunWrites {
   insertNext(step: NextStep): void;
   insertSkipped(skip: SkippedStep): void;
   endRun(run: EndingRun, status: RunStatus, at: number): void;
-
-  /** The loop's step is neither due nor leased from here on. Replaces a loop of an earlier attempt and its items. */
-  insertLoop(runId: string, loop: NewLoop, input: Json): void;
-  insertItems(runId: string, loopKey: string, chunk: ItemChunk): void;
-  startIteration(runId: string, loopKey: string): void;
-  endIteration(runId: string, loopKey: string, isFailed: boolean): void;
-  /** Ends the loop's step and its open attempt. */
-  endLoop(loop: EndingLoop): void;
-  /** Takes an iteration that had ended out of the counts. */
-  uncountIteration(runId: string, loopKey: string, isFailed: boolean): void;
 
   /** Keeps the first request to cancel. */
   markCancelled(runId: string, reason: string | null, at: number): void;

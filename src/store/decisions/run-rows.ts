@@ -4,7 +4,7 @@ import { uuidOf } from '../uuids.ts';
 import { type CountedRun, countRunEnd, countRunReopened } from './counts.ts';
 import { type Asks, known } from './decision.ts';
 import { shareFlows } from './flows.ts';
-import { loopReads, loopWrites } from './loop-rows.ts';
+import { scopes } from './following.ts';
 import { insertRun } from './new-runs.ts';
 import { pinRows } from './pins.ts';
 import { fixed, type Port, sql } from './port.ts';
@@ -23,8 +23,11 @@ function makeRunRows(port: Port): RunRows {
     ...runReads(port),
     ...pinRows(port),
     ...stepReads(port),
-    ...loopReads(port),
     ...signalReads(port),
+    *findItem(runId, loopKey, index) {
+      const iteration = { runId, loopKey, index };
+      return (yield* scopes.items(port, [iteration]))(iteration);
+    },
     // The flow does not change until the transaction ends, as in an acceptance.
     *findFlow(flowId) {
       return (yield* shareFlows(port, [flowId])).get(flowId);
@@ -32,7 +35,6 @@ function makeRunRows(port: Port): RunRows {
     ...runWrites(port),
     ...outcomeWrites(port),
     ...planWrites(port),
-    ...loopWrites(port),
     ...signalWrites(port),
     ...leaseWrites(port),
     insertRun: (run) => insertRun(port, run),

@@ -4,7 +4,7 @@ import { holderOf, leasedStep, parseRuntimeKey } from '../../model/runtime-keys.
 import { storable } from '../../model/text.ts';
 import { type ClaimReads, type ClaimWrites, claim, type DueStep } from '../decisions/claim.ts';
 import { asking, decide, decideNow } from '../decisions/decision.ts';
-import { findItems } from '../decisions/loop-rows.ts';
+import { scopes } from '../decisions/following.ts';
 import type { SignalRow } from '../decisions/rows.ts';
 import type { Claim, ClaimRequest, StepAddress } from '../store.ts';
 import { jsonRows, type Sql } from './sql.ts';
@@ -58,7 +58,7 @@ async function prefetch(sql: Sql, steps: readonly DueStep[]) {
   const [starts, signals, items] = await Promise.all([
     listStarts(sql, waiting),
     listSignals(sql, waiting),
-    decide(findItems(sql.port, children)),
+    decide(scopes.items(sql.port, children)),
   ]);
   return {
     findAttemptStart: (runId: string, stepKey: string) => starts.get(nameOf({ runId, stepKey })),

@@ -3,15 +3,15 @@ import { expect, it } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
 import { entryOf } from '../../../src/model/planner.ts';
 import { claim, type DueStep } from '../../../src/store/decisions/claim.ts';
-import { type Answers, asking, type Decision, decide, decideNow } from '../../../src/store/decisions/decision.ts';
+import { type Answers, type Decision, decide, decideNow } from '../../../src/store/decisions/decision.ts';
 import { advance } from '../../../src/store/decisions/follow.ts';
 import { retryStep } from '../../../src/store/decisions/retry.ts';
-import type { RunReads, RunRows } from '../../../src/store/decisions/rows.ts';
+import type { RunRows } from '../../../src/store/decisions/rows.ts';
 import { deliverSignal } from '../../../src/store/decisions/signal.ts';
 import { cancelRun } from '../../../src/store/decisions/stop.ts';
 import type { StepResult } from '../../../src/store/store.ts';
 import { graphOf } from '../../flows/graphs.ts';
-import { aMemoryRun, type MemoryRun, memoryReads, memoryWrites } from './memory-rows.ts';
+import { type Answering, aMemoryRun, type MemoryRun, memoryRows } from './memory-rows.ts';
 
 const runId = 'run';
 const error = { code: 'network_error', message: 'no answer', retryable: true };
@@ -76,18 +76,17 @@ interface World {
   perform<Value>(decision: Decision<Value>): Value | Promise<Value>;
 }
 
-function aWorld(perform: World['perform'], delay: (reads: Answers<RunReads>) => Answers<RunReads>): World {
+function aWorld(perform: World['perform'], answering: Answering): World {
   const memory = aMemoryRun(entryOf({ steps: graph }).steps.map(({ stepKey }) => stepKey));
-  const rows = { ...asking<RunReads>(delay(memoryReads(memory, graph))), ...memoryWrites(memory) };
-  return { memory, rows, perform };
+  return { memory, rows: memoryRows(memory, graph, answering), perform };
 }
 
 /** Answers asynchronously, as a remote database does; the graph is known, as it nearly always is. */
-function later({ graphOf: known, ...reads }: Answers<RunReads>): Answers<RunReads> {
+function later<Reads extends object>(reads: Answers<Reads>): Answers<Reads> {
   const delayed = Object.entries(reads as Record<string, (...given: unknown[]) => unknown>).map(
-    ([name, read]) => [name, async (...given: unknown[]) => read(...given)] as const,
+    ([name, read]) => [name, name === 'graphOf' ? read : async (...given: unknown[]) => read(...given)] as const,
   );
-  return { ...(Object.fromEntries(delayed) as unknown as typeof reads), graphOf: known };
+  return Object.fromEntries(delayed) as unknown as Answers<Reads>;
 }
 
 async function lease({ memory, rows, perform }: World, stepKey: string, holder: string): Promise<string> {

@@ -1,11 +1,12 @@
+import type { ItemChunk, LoopReads, LoopRow, LoopWrites } from '../../../src/features/loops/rows.ts';
 import type { Json } from '../../../src/model/json.ts';
 import type { Graph, RunStatus, StepStatus } from '../../../src/model/manifest.ts';
 import { entryOf, type WiredGraph, wire } from '../../../src/model/planner.ts';
 import type { StepError } from '../../../src/model/run.ts';
 import { leasedStep, tokenOf } from '../../../src/model/runtime-keys.ts';
-import { type Answers, known } from '../../../src/store/decisions/decision.ts';
+import { type Answers, asking, known } from '../../../src/store/decisions/decision.ts';
 import type { Port } from '../../../src/store/decisions/port.ts';
-import type { FoundRun, ItemChunk, LoopRow, RunReads, RunWrites } from '../../../src/store/decisions/rows.ts';
+import type { FoundRun, RunReads, RunRows, RunWrites } from '../../../src/store/decisions/rows.ts';
 
 interface Attempt {
   status: 'Running' | 'Succeeded' | 'Failed';
@@ -35,7 +36,7 @@ interface Signal {
 type Mutable<Row> = { -readonly [Name in keyof Row]: Row[Name] };
 
 /** Features' questions and writes about a run that waits for no other and has no sub-runs. */
-const WITHOUT_OTHERS = { own: () => ({ findOrdered: () => known(undefined), orphanSubRuns() {} }) } as unknown as Port;
+const WITHOUT_OTHERS = { findOrdered: () => known(undefined), orphanSubRuns() {} };
 
 /** The rows of one run in memory: the simplest backend for decisions. */
 export interface MemoryRun {
@@ -75,18 +76,20 @@ export function aMemoryRun(entry: readonly string[]): MemoryRun {
   };
 }
 
-export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, graph: Graph): Answers<RunReads> {
+/** Changes how questions are answered. */
+export type Answering = <Reads extends object>(reads: Answers<Reads>) => Answers<Reads>;
+
+export function memoryRows(memory: MemoryRun, graph: Graph, answering: Answering): RunRows {
+  const loops = { ...asking<LoopReads>(answering(loopReads(memory))), ...loopWrites(memory) };
+  const port = { own: () => ({ ...WITHOUT_OTHERS, ...loops }) } as unknown as Port;
+  const reads = { ...memoryReads(memory, graph), port: () => port };
+  return { ...asking<RunReads>(answering<RunReads>(reads)), ...memoryWrites(memory) };
+}
+
+function memoryReads({ run, steps, items, signals }: MemoryRun, graph: Graph): Answers<Omit<RunReads, 'port'>> {
   const wired: WiredGraph = wire(graph);
   const of = (stepKey: string) => signals.filter((signal) => signal.stepKey === stepKey);
   const found = (signal: Signal | undefined) => signal && { id: signal.id, body: signal.body, deliveredAt: signal.at };
-  const leaves = function* ({ loopKey, started, keys }: Parameters<RunReads['listLeaves']>[0]) {
-    for (let n = 0; n < started; n += 1) {
-      for (const [leafIndex, key] of keys.entries()) {
-        const output = steps.get(`${loopKey}.${n}.${key}`)?.output ?? null;
-        if (output !== null) yield { n, leafIndex, output };
-      }
-    }
-  };
   return {
     findHeld({ stepKey, token }) {
       const step = steps.get(stepKey);
@@ -111,27 +114,15 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     hasOpenStep: () => [...steps.values()].some(({ status }) => status === 'Pending' || status === 'Running'),
     findStep: (_runId, stepKey) => steps.get(stepKey),
     findWait: (_runId, stepKey) => steps.get(stepKey)?.wait ?? null,
-    findLoop: (_runId, loopKey) => loops.get(loopKey) && { ...(loops.get(loopKey) as LoopRow) },
     findItem(_runId, loopKey, index) {
       const chunk = items.get(loopKey)?.findLast(({ firstIndex }) => firstIndex <= index);
       return chunk === undefined ? null : (JSON.parse(chunk.items)[index - chunk.firstIndex] ?? null);
     },
-    listFailed: (_runId, loopKey) =>
-      [...steps].flatMap(([key, { status }]) => (key.startsWith(`${loopKey}.`) && status === 'Failed' ? [key] : [])),
-    measureLeaves: (request) => [...leaves(request)].reduce((sum, { output }) => sum + output.length, 0),
-    listLeaves: leaves,
     hasLease: () => [...steps.values()].some(({ token }) => token !== null),
     awaitKey: () => false,
     listOverdueRuns: () => [],
     reopenRun() {
       run.status = 'Running';
-    },
-    reopenLoop(_runId, loopKey) {
-      const step = steps.get(loopKey);
-      if (step === undefined || step.status === 'Running') return false;
-      Object.assign(step, { status: 'Running', output: null, error: null });
-      step.attempts.set(step.attempt, { status: 'Running', error: null });
-      return true;
     },
     findSignal: ({ stepKey }, name, used) =>
       found(of(stepKey).find((signal) => signal.name === name && !used.includes(signal.id))),
@@ -143,21 +134,40 @@ export function memoryReads({ run, steps, loops, items, signals }: MemoryRun, gr
     hasSignal: (_runId, name) => signals.some((signal) => signal.name === name),
     findWaiting: (_runId, name) => [...steps].find(([, { signalName }]) => signalName === name)?.[0],
     findAttemptStart: () => 0,
-    port: () => WITHOUT_OTHERS,
   };
 }
 
-export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): RunWrites {
-  const change = (stepKey: string, changed: Partial<Step>) => {
-    const step = steps.get(stepKey);
-    if (step === undefined) throw new Error(`There is no step ${stepKey}.`);
-    return Object.assign(step, changed);
+function loopReads({ steps, loops }: MemoryRun): Answers<LoopReads> {
+  const leaves = function* ({ loopKey, started, keys }: Parameters<LoopReads['listLeaves']>[0]) {
+    for (let n = 0; n < started; n += 1) {
+      for (const [leafIndex, key] of keys.entries()) {
+        const output = steps.get(`${loopKey}.${n}.${key}`)?.output ?? null;
+        if (output !== null) yield { n, leafIndex, output };
+      }
+    }
   };
+  return {
+    findLoop: (_runId, loopKey) => loops.get(loopKey) && { ...(loops.get(loopKey) as LoopRow) },
+    listFailed: (_runId, loopKey) =>
+      [...steps].flatMap(([key, { status }]) => (key.startsWith(`${loopKey}.`) && status === 'Failed' ? [key] : [])),
+    measureLeaves: (request) => [...leaves(request)].reduce((sum, { output }) => sum + output.length, 0),
+    listLeaves: leaves,
+    reopenLoop(_runId, loopKey) {
+      const step = steps.get(loopKey);
+      if (step === undefined || step.status === 'Running') return false;
+      Object.assign(step, { status: 'Running', output: null, error: null });
+      step.attempts.set(step.attempt, { status: 'Running', error: null });
+      return true;
+    },
+  };
+}
+
+function memoryWrites({ run, steps, signals }: MemoryRun): RunWrites {
+  const change = changing(steps);
   const insert = (stepKey: string, step: Pick<Step, 'status' | 'dueAt' | 'token'>) => {
     if (steps.has(stepKey)) throw new Error(`The step ${stepKey} is planned twice.`);
     steps.set(stepKey, { ...unstarted, ...step, attempt: 0, attempts: new Map() });
   };
-  const loopOf = (loopKey: string) => loops.get(loopKey) as Mutable<LoopRow>;
   return {
     keepTrace() {},
     insertRun() {},
@@ -189,27 +199,6 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
       if (run.status !== 'Running') throw new Error('The run ends twice.');
       run.status = status;
     },
-    insertLoop(_runId, { loopKey, total, concurrency }) {
-      change(loopKey, { dueAt: null, token: null, wait: null, signalName: null });
-      loops.set(loopKey, { total, concurrency, started: 0, ended: 0, failed: 0 });
-      items.set(loopKey, []);
-    },
-    insertItems: (_runId, loopKey, chunk) => items.get(loopKey)?.push(chunk),
-    startIteration(_runId, loopKey) {
-      loopOf(loopKey).started += 1;
-    },
-    endIteration(_runId, loopKey, isFailed) {
-      loopOf(loopKey).ended += 1;
-      loopOf(loopKey).failed += Number(isFailed);
-    },
-    endLoop({ stepKey, status, output, error }) {
-      const step = change(stepKey, { status, output, error });
-      step.attempts.set(step.attempt, { status, error });
-    },
-    uncountIteration(_runId, loopKey, isFailed) {
-      loopOf(loopKey).ended -= 1;
-      loopOf(loopKey).failed -= Number(isFailed);
-    },
     markCancelled(_runId, _reason, at) {
       run.cancelRequestedAt ??= at;
     },
@@ -236,5 +225,41 @@ export function memoryWrites({ run, steps, loops, items, signals }: MemoryRun): 
       change(stepKey, { status: 'Running', token, attempt, dueAt: leasedUntil, signalName: null }),
     insertAttempt: ({ stepKey, attempt }) =>
       change(stepKey, {}).attempts.set(attempt, { status: 'Running', error: null }),
+  };
+}
+
+function loopWrites({ steps, loops, items }: MemoryRun): LoopWrites {
+  const change = changing(steps);
+  const loopOf = (loopKey: string) => loops.get(loopKey) as Mutable<LoopRow>;
+  return {
+    insertLoop(_runId, { loopKey, total, concurrency }) {
+      change(loopKey, { dueAt: null, token: null, wait: null, signalName: null });
+      loops.set(loopKey, { total, concurrency, started: 0, ended: 0, failed: 0 });
+      items.set(loopKey, []);
+    },
+    insertItems: (_runId, loopKey, chunk) => items.get(loopKey)?.push(chunk),
+    startIteration(_runId, loopKey) {
+      loopOf(loopKey).started += 1;
+    },
+    endIteration(_runId, loopKey, isFailed) {
+      loopOf(loopKey).ended += 1;
+      loopOf(loopKey).failed += Number(isFailed);
+    },
+    endLoop({ stepKey, status, output, error }) {
+      const step = change(stepKey, { status, output, error });
+      step.attempts.set(step.attempt, { status, error });
+    },
+    uncountIteration(_runId, loopKey, isFailed) {
+      loopOf(loopKey).ended -= 1;
+      loopOf(loopKey).failed -= Number(isFailed);
+    },
+  };
+}
+
+function changing(steps: MemoryRun['steps']) {
+  return (stepKey: string, changed: Partial<Step>) => {
+    const step = steps.get(stepKey);
+    if (step === undefined) throw new Error(`There is no step ${stepKey}.`);
+    return Object.assign(step, changed);
   };
 }

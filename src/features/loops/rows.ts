@@ -1,11 +1,88 @@
 import { LRUCache } from 'lru-cache';
 import { type Json, parseJson } from '../../model/json.ts';
-import { toJson } from '../json-columns.ts';
-import type { Asks, Decision } from './decision.ts';
-import { fixed, type Port, Rows, sql } from './port.ts';
-import type { LeafOutput, Leaves, LoopRow, RunReads, RunWrites } from './rows.ts';
+import type { StepError } from '../../model/run.ts';
+import type { Asks, Decision } from '../../store/decisions/decision.ts';
+import type { RunIteration } from '../../store/decisions/follower.ts';
+import { fixed, type Port, Rows, sql } from '../../store/decisions/port.ts';
+import { toJson } from '../../store/json-columns.ts';
+import type { StepAddress } from '../../store/store.ts';
 
-type Read = 'findLoop' | 'findItem' | 'listFailed' | 'measureLeaves' | 'listLeaves' | 'reopenLoop';
+/** The loops of runs; a transaction has them as it has `RunRows`. */
+export type LoopRows = Asks<LoopReads> & LoopWrites;
+
+/** How far a loop has come. */
+export interface LoopRow {
+  readonly total: number;
+  readonly concurrency: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly failed: number;
+}
+
+/** The last steps of the iterations of a loop. */
+interface Leaves {
+  readonly runId: string;
+  readonly loopKey: string;
+  /** Iterations that have started: those before this index are looked at. */
+  readonly started: number;
+  /** Keys in the graph of the loop. */
+  readonly keys: readonly string[];
+}
+
+interface LeafOutput {
+  /** Index of the iteration. */
+  readonly n: number;
+  /** Index of the step's key among those asked for. */
+  readonly leafIndex: number;
+  /** JSON text. */
+  readonly output: string;
+}
+
+interface NewLoop {
+  readonly loopKey: string;
+  readonly total: number;
+  readonly concurrency: number;
+}
+
+/** Items of a loop that lie next to each other. */
+export interface ItemChunk {
+  readonly firstIndex: number;
+  /** A list as JSON text. */
+  readonly items: string;
+}
+
+/** A loop that ends with its last iteration. */
+interface EndingLoop extends StepAddress {
+  readonly status: 'Succeeded' | 'Failed';
+  /** JSON text; null where it is not kept. */
+  readonly output: string | null;
+  readonly error: StepError | null;
+  readonly at: number;
+}
+
+export interface LoopReads {
+  findLoop(runId: string, loopKey: string): LoopRow | undefined;
+  /** Runtime keys of failed steps within a loop, those of the loops in it included. To be iterated at once. */
+  listFailed(runId: string, loopKey: string): Iterable<string>;
+  /** Bytes of the leaves' outputs as JSON. */
+  measureLeaves(leaves: Leaves): number;
+  /** Outputs of those leaves that have one, in any order. To be iterated at once. */
+  listLeaves(leaves: Leaves): Iterable<LeafOutput>;
+  /** Opens a loop that has ended, and its last attempt, again; false where it had not ended. Writes. */
+  reopenLoop(runId: string, loopKey: string): boolean;
+}
+
+export interface LoopWrites {
+  /** The loop's step is neither due nor leased from here on. Replaces a loop of an earlier attempt and its items. */
+  insertLoop(runId: string, loop: NewLoop, input: Json): void;
+  insertItems(runId: string, loopKey: string, chunk: ItemChunk): void;
+  startIteration(runId: string, loopKey: string): void;
+  endIteration(runId: string, loopKey: string, isFailed: boolean): void;
+  /** Ends the loop's step and its open attempt. */
+  endLoop(loop: EndingLoop): void;
+  /** Takes an iteration that had ended out of the counts. */
+  uncountIteration(runId: string, loopKey: string, isFailed: boolean): void;
+}
 
 /** Outputs of leaves. By key, because other children and nested loops in between may have outputs too. */
 const ofLeaves = ({ runId, loopKey, started, keys }: Leaves) => {
@@ -20,16 +97,13 @@ const ofLeaves = ({ runId, loopKey, started, keys }: Leaves) => {
   ] as const;
 };
 
-export function loopReads(port: Port): Pick<Asks<RunReads>, Read> {
+export function loopRows(port: Port): LoopRows {
+  const { later } = port;
   return {
     findLoop: (runId, loopKey) =>
       port.get<LoopRow>(sql`
         SELECT total, concurrency, started, ended, failed FROM sluice.loops
         WHERE run_id = ${runId} AND step_key = ${loopKey}`),
-    *findItem(runId, loopKey, index) {
-      const iteration = { runId, loopKey, index };
-      return (yield* findItems(port, [iteration]))(iteration);
-    },
     *listFailed(runId, loopKey) {
       // "/" is the character after ".".
       const rows = yield* port.all<{ stepKey: string }>(sql`
@@ -55,19 +129,12 @@ export function loopReads(port: Port): Pick<Asks<RunReads>, Read> {
         UPDATE sluice.steps SET status = 'Running', output = NULL, error = NULL, completed_at = NULL
         WHERE run_id = ${runId} AND step_key = ${loopKey} AND status <> 'Running'`);
       if (reopened === 0) return false;
-      port.later(sql`
+      later(sql`
         UPDATE sluice.attempts SET status = 'Running', error = NULL, completed_at = NULL
         WHERE run_id = ${runId} AND step_key = ${loopKey} AND attempt = (
           SELECT attempt_count FROM sluice.steps WHERE run_id = ${runId} AND step_key = ${loopKey})`);
       return true;
     },
-  };
-}
-
-type LoopWrite = 'insertLoop' | 'insertItems' | 'startIteration' | 'endIteration' | 'endLoop' | 'uncountIteration';
-
-export function loopWrites({ later }: Port): Pick<RunWrites, LoopWrite> {
-  return {
     insertLoop(runId, { loopKey, total, concurrency }, input) {
       later(sql`
         UPDATE sluice.steps SET due_at = NULL, lease_token = NULL, wait = NULL, signal_name = NULL, input = ${toJson(input)}
@@ -104,23 +171,19 @@ export function loopWrites({ later }: Port): Pick<RunWrites, LoopWrite> {
   };
 }
 
-/** An iteration of a loop, by the runtime key of the loop. */
-interface Iteration {
-  readonly runId: string;
-  readonly loopKey: string;
-  readonly index: number;
-}
-
 /** Text of the parsed chunks that stay in memory, over all loops; parsed, they take several times as much. */
 const KEPT_CHARACTERS = 8 * 1024 * 1024;
 
 const recentChunks = () => new LRUCache<string, readonly Json[]>({ maxSize: KEPT_CHARACTERS });
 
-const nameOf = ({ runId, loopKey }: Omit<Iteration, 'index'>, firstIndex: number) =>
+const nameOf = ({ runId, loopKey }: Omit<RunIteration, 'index'>, firstIndex: number) =>
   `${runId}/${loopKey}/${firstIndex}`;
 
 /** Reads the items of iterations; an iteration that has none reads as null. Reads nothing where nothing is asked for. */
-export function* findItems(port: Port, iterations: readonly Iteration[]): Decision<(iteration: Iteration) => Json> {
+export function* findItems(
+  port: Port,
+  iterations: readonly RunIteration[],
+): Decision<(iteration: RunIteration) => Json> {
   if (iterations.length === 0) return () => null;
   const given = new Rows(
     iterations.map(({ runId, loopKey, index }, n) => ({ n, run_id: runId, step_key: loopKey, at: index })),
@@ -159,7 +222,7 @@ export function* findItems(port: Port, iterations: readonly Iteration[]): Decisi
   };
 }
 
-interface Chunk extends Omit<Iteration, 'index'> {
+interface Chunk extends Omit<RunIteration, 'index'> {
   readonly firstIndex: number;
   readonly items: string;
 }

@@ -1,32 +1,16 @@
-import type { Json } from '../../model/json.ts';
-import type { RunStatus } from '../../model/manifest.ts';
 import { planNext, unhandledFailures, type WiredGraph } from '../../model/planner.ts';
 import { MAX_BYTES, type StepError } from '../../model/run.ts';
-import { graphOfScope, iterationOf, parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
-import type { Decision } from './decision.ts';
-import type { ItemChunk, LoopRow, RunRows } from './rows.ts';
+import { parseRuntimeKey, scopeOfIteration } from '../../model/runtime-keys.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import type { RunRows } from '../../store/decisions/rows.ts';
+import type { LoopRow, LoopRows } from './rows.ts';
+
+export interface Rows extends RunRows, LoopRows {}
 
 /** A loop of a run. */
-interface NamedLoop extends LoopRow {
+export interface NamedLoop extends LoopRow {
   readonly runId: string;
   readonly loopKey: string;
-}
-
-/** Items are kept in chunks, so that a child is handed its own without the whole list being read. */
-const CHUNK_CHARACTERS = 64 * 1024;
-
-export function* chunksOf(items: readonly Json[]): Generator<ItemChunk> {
-  let texts: string[] = [];
-  let characters = 0;
-  for (const [index, item] of items.entries()) {
-    const text = JSON.stringify(item);
-    texts.push(text);
-    characters += text.length;
-    if (characters < CHUNK_CHARACTERS && index < items.length - 1) continue;
-    yield { firstIndex: index - texts.length + 1, items: `[${texts.join(',')}]` };
-    texts = [];
-    characters = 0;
-  }
 }
 
 /** How a loop ends: with the outputs of its iterations in their order, and with the first failure among them. */
@@ -37,7 +21,7 @@ interface LoopEnd {
 }
 
 /** An iteration leaves the output of its last step, or of its last steps by key where it has several. */
-export function* loopEnd(rows: RunRows, loop: NamedLoop, graph: WiredGraph): Decision<LoopEnd> {
+export function* loopEnd(rows: Rows, loop: NamedLoop, graph: WiredGraph): Decision<LoopEnd> {
   const left = yield* collect(rows, loop, graph);
   const tooLarge = `the outputs of its iterations are ${left.bytes} bytes of JSON; the limit is ${MAX_BYTES.loop}`;
   if (loop.failed > 0) {
@@ -50,7 +34,7 @@ export function* loopEnd(rows: RunRows, loop: NamedLoop, graph: WiredGraph): Dec
   return { output: null, error: { code: 'output_too_large', message, retryable: false } };
 }
 
-function* loopError(rows: RunRows, loop: NamedLoop, graph: WiredGraph): Decision<StepError> {
+function* loopError(rows: Rows, loop: NamedLoop, graph: WiredGraph): Decision<StepError> {
   const [first] = yield* listFailures(rows, loop, graph);
   const error = first === undefined ? null : ((yield* rows.findStep(loop.runId, first))?.error ?? null);
   const cause = error === null ? '' : `: ${error.message}`;
@@ -60,7 +44,7 @@ function* loopError(rows: RunRows, loop: NamedLoop, graph: WiredGraph): Decision
 
 /** What the last steps of the iterations left; without the text where it would be larger than is kept. */
 function* collect(
-  rows: RunRows,
+  rows: Rows,
   { runId, loopKey, total, started }: NamedLoop,
   graph: WiredGraph,
 ): Decision<{ readonly bytes: number; readonly text?: string }> {
@@ -99,7 +83,7 @@ function framingBytes(total: number, leaves: readonly string[]): number {
 
 /** Runtime keys of the steps that made iterations of a loop fail, in the order of the iterations. */
 export function* listFailures(
-  rows: RunRows,
+  rows: Rows,
   { runId, loopKey, failed }: Pick<NamedLoop, 'runId' | 'loopKey' | 'failed'>,
   graph: WiredGraph,
 ): Decision<string[]> {
@@ -119,15 +103,4 @@ export function* listFailures(
     found.push(unhandledFailures(graph, states).map((key) => `${scope}${key}`));
   }
   return found.reverse().flat();
-}
-
-/** How the iteration of a scope ended, by the rows of its steps; null while it goes on. */
-export function* iterationEnd(
-  rows: RunRows,
-  { runId, scope }: { readonly runId: string; readonly scope: string },
-  graph: WiredGraph,
-): Decision<RunStatus | null> {
-  const own = graphOfScope(graph, scope);
-  if (own === undefined || iterationOf(scope) === null) return null;
-  return planNext(own, yield* rows.statesIn(runId, scope, own)).end;
 }
