@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from './service.ts';
+import { createWorkspace, eventually, FLOW_ID, getJson, githubManifest, startService } from '../../e2e/service.ts';
 
 /** The heap that remains for the service in a container of half a gigabyte. */
 const SMALL_HEAP = { NODE_OPTIONS: '--max-old-space-size=256', SLUICE_LOG_LEVEL: 'error' };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
-import type { Json } from '../../src/model/json.ts';
-import type { Graph, StepDefinition } from '../../src/model/manifest.ts';
-import { cel, openStarted, ownHandler, stepOf, until } from './fixture.ts';
+import { defineHandler } from '../../../src/flows/handlers/handler.ts';
+import type { Json } from '../../../src/model/json.ts';
+import type { Graph, StepDefinition } from '../../../src/model/manifest.ts';
+import { cel, openStarted, ownHandler, stepOf, until } from '../../flows/fixture.ts';
 
 const loop = (forEach: Json, steps: Graph, change: Partial<StepDefinition> = {}) =>
   stepOf('ForEach', { forEach, steps, ...change });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { startOfLoop } from '../../../src/features/loops/step-types.ts';
 import { StepFailure } from '../../../src/flows/step-failure.ts';
-import { stepOf } from '../fixture.ts';
+import { stepOf } from '../../flows/fixture.ts';
 
 /** The number of items that the loop starts with, or its error. */
 function start(stepKey: string, items: number, children: number): number | string {
