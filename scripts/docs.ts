@@ -170,7 +170,7 @@ const NO_INPUTS: Readonly<Record<string, string>> = {
     '([limits](operate.md#limits)).',
 };
 
-const partOf = (triggers: Schema | undefined, part: 'coalesce' | 'reconcile'): Schema => {
+const partOf = (triggers: Schema | undefined, part: 'coalesce' | 'reconcile' | 'signals'): Schema => {
   const webhook = triggers?.oneOf?.find(({ properties }) => properties?.type?.const === 'webhook');
   return webhook?.properties?.[part] ?? {};
 };
@@ -197,7 +197,7 @@ A manifest is one JSON file in the manifests folder and describes one flow. \`np
 \`"$schema": "./manifest.schema.json"\` lets an editor complete the fields and the inputs of each step type. If you have
 your own step types or schemes, write your own schema: \`npx sluice schema -o manifests/manifest.schema.json\`. Structural keys
 (\`id\`, \`RunAfter\`, …) may be written in any case. Trigger keys, step keys and the keys inside \`inputs\` must be exact.
-Comments (\`// …\` and \`/* … */\`) and a comma behind the last member are accepted, also in a deploy over the API; they are not stored.
+Comments (\`// …\` and \`/* … */\`) and a comma after the last member are accepted, also in a deploy over the API; they are not stored.
 
 [Publishers](publishers/README.md) has a complete manifest for each publisher, and the [examples](../examples/README.md) are whole set-ups
 that run. [Expressions](expressions.md) explains \`\${…}\` and \`when\`, and [changing flows](changing-flows.md) what a deploy does with a
@@ -216,32 +216,33 @@ committed:
 { "serialize": "trigger.body.order.id", "serializeOnFailure": "stop" }
 \`\`\`
 
-- **All runs of the flow take part**: those of webhooks, schedules and people, of \`RunFlow\` and \`onFailure\`, redelivered and released ones. Other
-  keys are not held up. The expression reads \`trigger\` as step inputs do, and nothing else; a text, a number or a boolean is a key, and a number
-  and the same number as a text are one.
-- **A run that waits** is in flight: it is pinned, counted and drained as such, and can be cancelled. It shows the run before it
-  (\`"waitingFor": [{ "for": "order", "runId": … }]\`, \`GET /flows/api/runs?waiting=order\`). Its \`timeoutSeconds\` begin when it may run. A run that a
-  \`RunFlow\` step waits for has the time limits of that step and its run from the start.
-- **A failed run** lets the next one start (\`continue\`). Under \`stop\`, a run that ends as Failed or TimedOut holds its key: no other run of it starts,
-  and the attention list says so (\`order_stopped\`), until its failed step is retried and the run succeeds, it is cancelled after a retry, or somebody
-  releases it: \`npx sluice release-order RUN\`, \`POST /flows/api/runs/{id}/release-order\`, or the button on its page. Retention keeps such a run.
-- **A retry** of a run that has let the next one start waits behind all of its key, as a redelivery and a repeated run do.
-- **Without a key**: runs for which the expression fails or gives null, an empty text or anything else share one key of their own, and the attention
-  list says so (\`order_keyless\`).
-- **Unverified deliveries** (Off and Audit, where the signature gate failed) have an order of their own for each key: they wait for each other
-  and never for a verified delivery, nor does one wait for them, so the two may overlap. They never hold a key. The runs that they start by \`RunFlow\`
-  or \`onFailure\`, and runs that repeat those, count the same. Without a signature scheme everything counts as verified: then whoever can send a
+- **All runs of the flow take part**: those of webhooks, schedules and people, of \`RunFlow\` and \`onFailure\`, redelivered and released ones. Runs
+  with other keys do not wait. The expression reads \`trigger\` as step inputs do, and nothing else. A key is a text, a number or a boolean; a number
+  and the same number as a text are the same key.
+- **A waiting run** is in flight: it is pinned, counted and drained like any other, and can be cancelled. It shows the run before it
+  (\`"waitingFor": [{ "for": "order", "runId": … }]\`, \`GET /flows/api/runs?waiting=order\`). Its \`timeoutSeconds\` begin when its turn comes. If a
+  \`RunFlow\` step waits for the run, the time limits of that step and of its run apply from the start.
+- **A failed run** lets the next one start (\`continue\`). Under \`stop\`, a run that ends as Failed or TimedOut holds its key: no other run with this
+  key starts, and the attention list says so (\`order_stopped\`). The key is free again when the failed step is retried and the run succeeds, when the run is
+  cancelled after a retry, or when somebody releases it: \`npx sluice release-order RUN\`, \`POST /flows/api/runs/{id}/release-order\`, or the button on its page. Retention keeps a run that holds its key.
+- **A retry** of a run that has let the next one start waits behind all other runs of its key. So do redeliveries and re-runs.
+- **Without a key**: if the expression fails, or gives null, an empty text, a list or an object, the run has no key. All such runs run one at a time,
+  and the attention list says so (\`order_keyless\`).
+- **Unverified deliveries** (Off and Audit, where the signature gate failed) have a separate order for each key. They wait for each other, but
+  not for verified deliveries, and verified deliveries do not wait for them, so the two may overlap. They never hold a key. The same is true of runs that they
+  start by \`RunFlow\` or \`onFailure\`, and of re-runs of those. Without a signature scheme every delivery counts as verified, so anyone who can send a
   delivery can hold up a key.
-- A \`RunFlow\` step whose run would wait for a run that waits for the step, directly or through other runs and flows, fails with
-  \`order_deadlock\`; a retry of a run that would wait so is refused (409 \`order_deadlock\`).
+- If two runs would wait for each other, directly or through other runs and flows, Sluice refuses the second wait: a \`RunFlow\` step fails with
+  \`order_deadlock\`, and the retry of a run gets 409 \`order_deadlock\`.
 
 ## Triggers
 
 A trigger has a \`type\` (\`manual\`, \`cron\` or \`webhook\`) and \`inputs\`. A \`manual\` trigger may have any inputs;
-\`POST /flows/api/flows/{id}/trigger\` starts it. Every flow can be started this way.
+\`POST /flows/api/flows/{id}/trigger\` starts it. Every flow can be started this way. Next to \`inputs\`, a trigger may have [\`searchKeys\`](#search-keys), and a
+webhook trigger [\`coalesce\`](#one-run-for-several-deliveries), [\`reconcile\`](#deliveries-that-never-arrived) and [\`signals\`](#answers-to-steps-that-wait).
 
 \`"enabled": false\` next to them switches a trigger off without deleting it: a webhook answers 403 \`flow_disabled\` and keeps a record of each
-delivery, which can be redelivered later; a schedule does not fire; nothing is started by hand with it. A deploy that does so is a caution.
+delivery, which can be redelivered later; a schedule does not fire; a manual trigger starts nothing. A deploy that switches a trigger off is a caution.
 
 ### cron
 
@@ -272,8 +273,8 @@ ${fieldTable(inputsOf('webhook').properties?.webhookResponse ?? {})}
 
 ### One run for each event
 
-Many publishers sign each retry again: to replay protection it is a new delivery. \`webhookEventId\` says what names the event, and a second
-delivery of it starts no run. Its answer is 200 with the first run and \`"duplicate": true\`, and its record has the outcome \`duplicate\`.
+Many publishers sign each retry again, so that replay protection takes it for a new delivery. \`webhookEventId\` names the event, and a second
+delivery of the same event starts no run. Its answer is 200 with the first run and \`"duplicate": true\`, and its record has the outcome \`duplicate\`.
 
 \`\`\`json
 {
@@ -282,23 +283,23 @@ delivery of it starts no run. Its answer is 200 with the first run and \`"duplic
 }
 \`\`\`
 
-- **By default** it is the id of the scheme, where the publisher documents one for each event and signs it: \`body.id\` of Stripe,
+- **By default** it is the event id of the scheme, if the publisher documents one and signs it: \`body.id\` of Stripe,
   \`body.event_id\` of Slack, Paddle and Square, and the signed id header of Standard Webhooks and Twitch. \`"off"\` turns it off. Other schemes
   have none until you name one.
-- Name an id of the event, not of the object that changed: all events of one order have the same order id, and every one but the first would
-  start nothing. Never use it where one delivery is a list of events, as those of SendGrid and HubSpot.
+- Name an id of the event, not of the object that changed: all events of one order have the same order id, so only the first would start
+  a run. Never use it if one delivery is a list of events, as with SendGrid and HubSpot.
 - A number and a text with the same digits are one id: \`7\` and \`"7"\`, but not \`7\` and \`7.0\`. If a publisher numbers one kind of event and names
   another by text, put the kind in front: \`"body.type + ':' + string(body.id)"\`.
-- An event is known for \`webhookEventIdDays\`, by the flow and the trigger; a renamed trigger keeps what it knows.
-- Only verified deliveries count. What failed the signature gate under Off or Audit neither takes an event nor is told of one. Without a
-  signature scheme everyone can name any event, and \`sluice check\` warns of it, as it does of parts that the scheme does not sign.
+- Each trigger of a flow knows its events for \`webhookEventIdDays\`; a renamed trigger keeps them.
+- Only verified deliveries count. A delivery that failed the signature gate under Off or Audit does not make its event known, and is never answered as
+  a duplicate. Without a signature scheme everyone can name any event; \`sluice check\` warns of this, and of ids that the scheme does not sign.
 - If the value is missing, empty, or neither a text nor a number, the delivery names no event and its run starts. The record says why
   (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`). A kind of delivery without the id of the scheme, such as a
   slash command of Slack, does not count as missing.
 
 ### Filter before a run
 
-\`webhookWhen\` is a condition over \`body\` and \`headers\`. Where it is false, no run starts:
+\`webhookWhen\` is a condition over \`body\` and \`headers\`. If it is false, no run starts:
 
 \`\`\`json
 {
@@ -310,11 +311,11 @@ delivery of it starts no run. Its answer is 200 with the first run and \`"duplic
 The answer is 200 with \`"filtered": true\`. The delivery is recorded with the outcome \`filtered\` and the whole body, and keeps its nonce; its
 event and its \`Idempotency-Key\` stay free. After a change of the condition you can redeliver it: \`npx sluice redeliver --filtered\`. A condition
 that fails, or gives neither true nor false, never drops anything: the run starts, and the record and the attention list say so. A closed flow
-answers 403 before it asks, and a filtered delivery is never held.
+answers 403 without evaluating the condition, and a filtered delivery is never held.
 
 ### One run for several deliveries
 
-A publisher may tell of one object many times within a second. With \`coalesce\`, deliveries with the same key become one run:
+A publisher may report the same object many times within a second. With \`coalesce\`, deliveries with the same key become one run:
 
 \`\`\`json
 {
@@ -333,16 +334,16 @@ newest.
 
 - 1 MiB of bodies and headers starts the run at once, as \`collect\` deliveries do. The next delivery opens another run.
 - The run keeps the revision of its first delivery, and a delivery after a deploy opens a new one. The time limit of the run
-  (\`timeoutSeconds\`) begins when it starts. A run that you cancel while it waits takes its deliveries with it.
-- Duplicates and filtered deliveries join nothing. What you redeliver has a run of its own, and so has a delivery whose key is missing, empty,
-  or neither a text nor a number: its record says why (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`).
+  (\`timeoutSeconds\`) begins when it starts. If you cancel the run while it waits, none of its deliveries is processed.
+- Duplicates and filtered deliveries join no run. Redeliveries always have their own run, and so have deliveries whose key is missing, empty,
+  or neither a text nor a number: their records say why (outcome \`unevaluated\`), and so does the attention list (\`expression_failed\`).
 - Verified and unverified deliveries never share a run, whatever the mode. Nor do deliveries with different keys of \`serialize\`.
-- Deliveries that are held share runs as they would have, and start together. A re-run has all deliveries of its source.
-- A run is found by the [search keys](#search-keys) of its first delivery; each delivery has its own, and leads to the run.
+- Held deliveries with the same key share a run too, which starts when the flow resumes. A re-run has all deliveries of its source.
+- The run has the [search keys](#search-keys) of its first delivery. Each delivery has its own search keys, and its record links to the run.
 
 ### Deliveries that never arrived
 
-\`reconcile\` names the log in which the publisher keeps what it sent. What never arrived is fetched from there and accepted, once:
+\`reconcile\` names the log in which the publisher keeps the deliveries that it sent. Deliveries that never arrived are fetched from there and accepted, once:
 
 \`\`\`json
 {
@@ -354,11 +355,11 @@ newest.
 
 ${reconcileTables(partOf(triggers, 'reconcile'))}
 
-[Reconcile](reconcile.md) says what is fetched, what is verified, and what you are told.
+[Reconcile](reconcile.md) says what is fetched, what is verified, and what is reported.
 
 ### One URL, several flows
 
-Triggers of several flows share a slug where each says so:
+Triggers of several flows can share a slug if each of them sets \`webhookShared\`:
 
 \`\`\`json
 {
@@ -367,7 +368,7 @@ Triggers of several flows share a slug where each says so:
 }
 \`\`\`
 
-A delivery is verified once and has one record. It starts one run for each trigger that takes it, all in one transaction, or none:
+A delivery is verified once and has one record. It starts one run for each trigger that accepts it, all in one transaction, or none:
 
 \`\`\`json
 { "runId": "…", "deliveryId": "…", "runs": [{ "flowId": "…", "triggerKey": "…", "runId": "…" }] }
@@ -376,24 +377,24 @@ A delivery is verified once and has one record. It starts one run for each trigg
 \`runId\` is the first of \`runs\`. The record has \`runs\` too, with what became of the delivery at each trigger (\`outcome\`), and is listed under
 each of the flows; metrics and charts count it once, under the flow that the record names.
 
-- Everything that decides who gets in, and what is answered, has to be the same for all of them: keys, scheme, lists, limits, nonce header, mode,
+- Everything that decides who gets in, and what is answered, must be the same for all of them: keys, scheme, lists, limits, nonce header, mode,
   \`webhookResponse\`, \`webhookDuplicateResponse\`. Otherwise the load is refused. Filters, events, search keys and holding may differ.
-- Change gates of all of them in one deploy: \`PUT /flows/api/flows\` with an array, or a folder. If keys are read again and differ,
+- Change the gates of all of them in one deploy: \`PUT /flows/api/flows\` with an array, or a folder. If keys are read again and differ,
   the slug answers 503 until they are the same, and the attention list says so.
-- A nonce or an \`Idempotency-Key\` that one flow knows counts for all: the answer is 409, or a duplicate, and nothing starts. An event is
-  known to each flow by itself.
-- The answer is 200 if any flow takes the delivery, \`"filtered": true\` if all filter it, 403 only if all are closed. Each flow holds
-  by itself.
-- The rate limit is that of the flow whose id comes first; so is the order of \`runs\` and the choice of gates.
-- The URL with the id of a flow stays that of one flow.
-- To let others come to a slug is a change of access (\`--allow access\`), and a flow that comes is told as \`wider\`. With \`webhookLearnKey\`
-  a slug cannot be shared.
-- A redelivery goes to all flows that share the slug now. If one flow has a run of the delivery, re-run that instead; what another flow filtered
-  then cannot be redelivered to it alone.
+- A nonce or an \`Idempotency-Key\` that one flow knows counts for all: the answer is 409, or a duplicate, and nothing starts. Events are known to
+  each flow separately.
+- The answer is 200 if any flow accepts the delivery, \`"filtered": true\` if all filter it, 403 only if all are closed. Each flow holds
+  deliveries separately.
+- The flow with the lowest id provides the gates and the rate limit; \`runs\` is in the order of the ids.
+- The URL with the id of a flow reaches only that flow.
+- Setting \`webhookShared\` on a deployed slug is a change of access (\`--allow access\`), and a flow that joins the slug is reported as \`wider\`. A trigger with
+  \`webhookLearnKey\` cannot share a slug.
+- A redelivery goes to all flows that share the slug now. If one flow has a run of the delivery, re-run that run instead. A delivery that only another
+  flow filtered then cannot be redelivered to that flow alone.
 
 ### Answers to tests of the endpoint
 
-Some publishers ask before they deliver, with a request that is no delivery. Schemes answer those of their own publishers. \`webhookHandshake\`
+Some publishers test the endpoint with a request before they deliver. Schemes answer the tests of their own publishers. \`webhookHandshake\`
 answers others:
 
 \`\`\`json
@@ -415,20 +416,20 @@ answers others:
 \`\`\`
 
 - \`when\` and the placeholders \`\${ }\` of the answer are CEL over \`query\`, \`headers\` (lower-case names) and \`body\`, of at most 64 KiB. The first
-  of a method whose \`when\` is true answers. One whose \`when\` fails, for example because a field is not there, is passed over.
-- **It starts no run** and needs no signature: anyone who sends such a request is answered. It has to pass the address lists and the rate limit.
-  A POST needs \`when\`, because what it holds for is never a delivery. The handshakes of the scheme come first.
-- An answer that cannot be made is 400, and the delivery log says why. The status is one from 200 to 299, the body has at most 16 KiB, a header 1 KiB.
+  handshake of the method whose \`when\` is true answers. One whose \`when\` fails, for example because a field is missing, is skipped.
+- **It starts no run** and needs no signature: anyone who sends such a request gets the answer. It must pass the address lists and the rate limit.
+  A POST needs \`when\`, because a request for which it is true is never a delivery. The handshakes of the scheme come first.
+- If an expression of the answer fails, the answer is 400, and the delivery log says why. The status is one from 200 to 299, the body has at most 16 KiB, a header 1 KiB.
 - An answer does nothing in a browser: it is sent like [an answer from the flow](#an-answer-from-the-flow), and headers that a browser, a proxy or
   the connection would act on, such as \`Set-Cookie\` and \`Location\`, are refused when the manifest is loaded.
-- **A GET starts no run.** A device that can send nothing else can be answered, but not received.
-- **Azure Event Grid** needs no field: its validation event is answered where the trigger names no scheme, or \`Token\`, \`Basic\`, \`Jwt\` or
-  \`HttpMessageSignatures\`; and the OPTIONS of CloudEvents for every trigger, unless it has a handshake for OPTIONS of its own.
+- **A GET never starts a run.** A device that can only send GET requests can get an answer, but cannot deliver anything.
+- **Azure Event Grid** needs no field: its validation event is answered if the trigger names no scheme, or \`Token\`, \`Basic\`, \`Jwt\` or
+  \`HttpMessageSignatures\`; and the OPTIONS of CloudEvents for every trigger, unless the trigger has its own handshake for OPTIONS.
 - Triggers that share a slug have the same handshakes.
 
 ### An answer from the flow
 
-\`webhookRespond\` answers an accepted delivery with what a step of its run says:
+\`webhookRespond\` answers an accepted delivery with the output of a step of its run:
 
 \`\`\`json
 {
@@ -457,25 +458,31 @@ answers others:
 }
 \`\`\`
 
-The run is committed first, then the request waits for the step, on whichever replica it runs. The output of the step is an object; each part may
+The run is committed first. Then the request waits for the step, whichever replica runs it. The output of the step is an object; each part may
 be missing: \`status\` (200 to 299; 200), \`headers\` (\`content-type\`, \`content-language\` and \`cache-control\`; others are left out), \`body\` (a text, or
 JSON).
 
 - The content type is JSON (\`application/json\`, or another that ends in \`+json\`), \`text/plain\` or \`text/csv\`, always in UTF-8. XML is sent as
-  \`text/plain\`: browsers run scripts in XML, and the endpoint has one origin with the dashboard. Any other type is no answer.
-- Where the step is late, fails or is skipped, the publisher gets the fixed answer (the ids, or \`webhookResponse\`), and the run goes on. So it
-  does where the output is none of that, or larger than 256 KiB: any other status would have the publisher send again what is committed. The
-  attention list has \`answer_unfit\` then.
+  \`text/plain\`: browsers run scripts in XML, and the endpoint has the same origin as the dashboard. No other type is allowed.
+- If the step is late, fails or is skipped, the publisher gets the fixed answer (the ids, or \`webhookResponse\`), and the run goes on. The same happens
+  if the output does not have this form or is larger than 256 KiB, because with any other status the publisher would send the committed delivery again.
+  The attention list then has \`answer_unfit\`.
 - \`withinSeconds\` counts from the arrival of the delivery, 0.1 to 25. Put the step first, and slow work behind it.
-- Duplicates, filtered and held deliveries get the fixed answer at once. So do those beyond 200 that wait in a process, or beyond 16 MiB of
-  their bodies: then the oldest of the flow that takes most give way to other flows, and \`answer_unfit\` counts them. A sender that hangs up waits no longer; a
-  stop answers all that wait.
-- The answer says nothing of the signature: under Off and Audit an unverified sender gets the same as the publisher. A step whose answer is
-  worth something to a stranger needs a scheme and Enforce; \`sluice check\` warns of it.
+- Duplicates, filtered and held deliveries get the fixed answer at once. At most 200 senders, with 16 MiB of bodies, wait in a process. Beyond that, the
+  oldest senders of the flow that uses most get the fixed answer, to make room for other flows, and \`answer_unfit\` counts them. A sender that hangs up frees its
+  place; a stop answers all waiting senders.
+- The answer does not depend on the signature: under Off and Audit an unverified sender gets the same answer as the publisher. If the answer is of use
+  to a stranger, set a scheme and Enforce; \`sluice check\` warns of this.
 - The load is refused if the step does not exist, is in a loop, or can never succeed.
 
 The expressions of a delivery together may take 100 000 evaluation steps (4 ms). They read a body of any size. Sluice decides in this order,
 and the first that applies answers: nonce, \`Idempotency-Key\`, event, condition, hold, a run that waits for more deliveries, a run of its own.
+
+### Answers to steps that wait
+
+A trigger with \`signals\` starts no runs: its deliveries answer \`WaitForSignal\` steps of the flow, as [approvals](approvals.md#a-webhook-answers) describes.
+
+${fieldTable(partOf(triggers, 'signals'))}
 
 ### Search keys
 
@@ -543,7 +550,7 @@ const SETTING_GROUPS: readonly (readonly [string, RegExp])[] = [
   ],
   ['Stop and evidence', /_(EVIDENCE_KEY|SHUTDOWN_GRACE_SECONDS)$/],
   ['PostgreSQL and replicas', /_(DATABASE_.*|REPLICA_NAME|DRAIN_SECONDS)$/],
-  ['Dashboard', /_(DASHBOARD_AUTH|TOKENS)$/],
+  ['Dashboard', /_(DASHBOARD_AUTH|TOKENS|AUTH_.*_HEADER)$/],
   ['Gates and proxies', /_(FORWARDED_HEADER_DEPTH|MAX_BODY_BYTES|REPLAY_.*|NONCE_.*|RATE_LIMIT_.*|ALLOW_LEGACY_SHA1)$/],
   ['Outgoing requests', /_(EGRESS_ALLOW|OUTGOING_HOSTS|CIRCUIT_FAILURES)$/],
   ['Manifests and deploys', /_(MANIFESTS|MANIFEST_SECRETS|REFUSED_DEPLOYS)$/],
@@ -576,7 +583,7 @@ The service and every command first read a file \`.env\` in the working director
 already set wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
 \`--database\`, which win over both.
 
-\`SLUICE_CONFIG\` is the path of the config module; without it, Sluice reads \`sluice.config.ts\`, \`.js\` or \`.mjs\` in the working
+\`SLUICE_CONFIG\` is the path of the config module; without it, Sluice reads \`sluice.config.ts\`, \`.mts\`, \`.js\` or \`.mjs\` in the working
 directory, if there is one. The standard \`OTEL_*\` variables configure [traces](operate.md#traces). Passwords, tokens and \`SLUICE_STORE_KEY\` may be
 \`env:NAME\` or \`file:PATH\`.
 
