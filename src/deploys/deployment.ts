@@ -229,15 +229,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       }
       return [...lines, ...started.warnings];
     },
-    delete: (flowId) =>
-      reloads.run(async () => {
-        if (catalog.find(flowId) === undefined) return { kind: 'unknown' };
-        const { flows, issues } = await loadManifests(folder, rules.folder);
-        const own = flows.find(({ manifest }) => manifest.id === flowId);
-        if (own !== undefined) return { kind: 'inFolder', file: own.file };
-        const errors = issues.filter(({ severity }) => severity === 'error');
-        return errors.length > 0 ? { kind: 'unreadable', issues: errors } : deployer.delete(flowId);
-      }),
+    delete: (flowId) => reloads.run(() => deleteFlow(flowId, { ...services, deployer })),
     parse(text, name) {
       const { flow, issues } = parseManifest(text, `${name}.json`, rules.api);
       const unstorable = flow === undefined ? [] : unstorableSecrets(flow, needs);
@@ -320,6 +312,30 @@ function noteUnreadable(
   catalog.noteUnreadable([...unreadable, ...refused]);
   triggers.renew();
   logUnreadable(unreadable, { find: catalog.find, logger });
+}
+
+async function deleteFlow(
+  flowId: string,
+  {
+    catalog,
+    triggers,
+    folder,
+    extensions,
+    deployer,
+  }: Pick<DeploymentServices, 'catalog' | 'triggers' | 'folder' | 'extensions'> & { readonly deployer: Deployer },
+): Promise<Deletion> {
+  if (catalog.find(flowId) === undefined) return { kind: 'unknown' };
+  const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
+  const own = flows.find(({ manifest }) => manifest.id === flowId);
+  if (own !== undefined) return { kind: 'inFolder', file: own.file };
+  const errors = issues.filter(({ severity }) => severity === 'error');
+  if (errors.length > 0) return { kind: 'unreadable', issues: errors };
+  const deletion = await deployer.delete(flowId);
+  if (deletion.kind !== 'deleted') return deletion;
+  // The last reload may have noted a file that is gone now, for which the names of the flow would answer 503.
+  catalog.noteUnreadable(catalog.unreadable().filter((noted) => noted.flowId !== flowId));
+  triggers.renew();
+  return deletion;
 }
 
 /** Ids of flows whose manifests cannot be read. */

@@ -84,6 +84,18 @@ describe('a flow that is deleted', () => {
     );
   });
 
+  it('is unknown too where its manifest could not be read, once the file is gone', async () => {
+    const file = join(workspace.folder, 'manifests', 'push.json');
+    await put(manifest());
+    await writeFile(file, JSON.stringify(manifest({ version: '2', inputs: { webhookHmacKey: 'env:SECRET_MISSING' } })));
+    expect((await ask('POST', '/flows/reload')).answer.unreadable).toMatchObject([{ flowId: FLOW_ID }]);
+    await rm(file);
+    expect((await remove()).status).toBe(200);
+    expect(await deliver('first')).toMatchObject({ status: 404, answer: { reason: 'unknown_flow' } });
+    const { answer: attention } = await ask('GET', '/attention');
+    expect(attention.map(({ kind }: { kind: string }) => kind)).not.toContain('manifest_unreadable');
+  });
+
   it('is an activity, with its reason', async () => {
     await put(manifest());
     await ask('DELETE', `${url}?reason=${encodeURIComponent('moved to é')}`);
