@@ -31,7 +31,7 @@ export function listPath(
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined && value !== false) query.set(name, String(value));
   }
-  return `${path}?${query}`;
+  return query.size === 0 ? path : `${path}?${query}`;
 }
 
 /** Requests a list. Throws `CommandError` if the answer is not one. */

@@ -1,11 +1,16 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createServiceClient } from '../../src/commands/service-client.ts';
+import { createServiceClient, listPath } from '../../src/commands/service-client.ts';
 import { readSettings } from '../../src/config/settings.ts';
 
 const TOKEN = 'all-0f1e2d3c4b5a6978';
 const USER = { SLUICE_DASHBOARD_USER: 'ops', SLUICE_DASHBOARD_PASSWORD: 'a-good-password' };
+
+it('asks for a path without parameters by the path alone', () => {
+  expect(listPath('/flows/api/runs', { status: undefined, includeBuiltIn: false })).toBe('/flows/api/runs');
+  expect(listPath('/flows/api/runs', { take: 5, search: 'a b' })).toBe('/flows/api/runs?take=5&search=a+b');
+});
 
 describe('a command that talks to a service', () => {
   let port = 0;
