@@ -338,6 +338,7 @@ describe('what needs a look', () => {
           stopped: [
             { runId: 'one', flowId: ORDERS_ID, key: 'A 1', status: 'Failed', waiting: 3 },
             { runId: 'two', flowId: ORDERS_ID, key: null, status: 'TimedOut', waiting: 0 },
+            { runId: 'four', flowId: ORDERS_ID, key: 'B', status: 'Failed', waiting: 1 },
           ],
           keyless: [{ flowId: ORDERS_ID, count: 2, runId: 'three', problem: 'it gives null' }],
         },
@@ -358,6 +359,14 @@ describe('what needs a look', () => {
             `A failed run of ${ORDERS_ID} holds the key of runs without a key, so no other run of it starts: the next ` +
             'one will wait. The run is TimedOut and cannot be retried: release its order',
           link: '/flows/runs/two',
+        },
+        {
+          kind: 'order_stopped',
+          severity: 'error',
+          message:
+            `A failed run of ${ORDERS_ID} holds the key “B”, so no other run of it starts: 1 run waits. ` +
+            'Retry the run, or release its order',
+          link: '/flows/runs/four',
         },
         {
           kind: 'order_keyless',

@@ -49,7 +49,8 @@ export const order = servicePart({
 function stoppedOrders(orders: OrderReport, { flows }: Situation): Finding<'order_stopped'>[] {
   return orders.stopped.map(({ runId, flowId, key, status, waiting }) => {
     const of = key === null ? 'of runs without a key' : `“${printable(key)}”`;
-    const waits = waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} wait`;
+    const waits =
+      waiting === 0 ? 'the next one will wait' : `${counted(waiting, 'run')} ${waiting === 1 ? 'waits' : 'wait'}`;
     // A stopped run, including one that reached its time limit, cannot be retried.
     const advice =
       status === 'Failed'
