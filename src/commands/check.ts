@@ -94,8 +94,8 @@ function checkCommand(): Command {
   return withCredentials(command)
     .addHelpText(
       'after',
-      '\nThe exit code is 0 if all changes are safe, 1 if there is a caution, and 2 if a change is breaking, a manifest does ' +
-        'not load or the service does not answer.',
+      '\nThe exit code is 0 if all changes are safe, 1 if there is a caution, and 2 if a change is breaking or lets more in ' +
+        'by a webhook, a manifest does not load or the service does not answer.',
     )
     .action(reporting((folder: string | undefined, options: CheckOptions) => check(folder, options)));
 }
