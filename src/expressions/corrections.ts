@@ -42,8 +42,8 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
 const DAY_MS = 86_400_000;
 
 const INTEGER = /^[+-]?\d+$/;
-const DOUBLE = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)$/i;
-const DURATION = /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/;
+const DOUBLE = /^[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan)$/i;
+const DURATION = /^[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+$/;
 
 function readable(operands: Operands, form: RegExp, problem: string): Operands {
   const [given] = operands;

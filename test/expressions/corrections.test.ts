@@ -34,6 +34,13 @@ describe('texts are read as CEL defines it', () => {
     expect(() => ofBody(source, body)).toThrow(`${problem}`);
     if (body !== '') expect(() => ofBody(source, body)).not.toThrow(`"${body}"`);
   });
+
+  it('reads a long text once', () => {
+    const digits = '1'.repeat(200_000);
+    for (const text of [`${digits}x`, `${digits}.x`, `.${digits}x`, `1e${digits}x`]) {
+      expect(() => ofBody('double(body)', text)).toThrow('double() got a text that is not a number');
+    }
+  });
 });
 
 describe('places in a text count characters, as its size does', () => {
