@@ -5,7 +5,17 @@ import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import { addDurations, ConversionError, fromCel, isEqual, isRecord, kindOf, toOperand } from './values.ts';
+import {
+  addDurations,
+  ConversionError,
+  durationBetween,
+  fromCel,
+  isEqual,
+  isRecord,
+  kindOf,
+  moved,
+  toOperand,
+} from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -217,14 +227,11 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       return (left, right, ...rest) => {
         chargeSize(left);
         chargeSize(right);
-        if (left instanceof Duration && right instanceof Duration) return addDurations(left, '+', right);
-        return handle(toOperand(left), toOperand(right), ...rest);
+        return ofTimes('+', left, right, start) ?? handle(toOperand(left), toOperand(right), ...rest);
       };
     case '-':
-      return (left, right, ...rest) => {
-        if (left instanceof Duration && right instanceof Duration) return addDurations(left, '-', right);
-        return handle(toOperand(left), toOperand(right), ...rest);
-      };
+      return (left, right, ...rest) =>
+        ofTimes('-', left, right, start) ?? handle(toOperand(left), toOperand(right), ...rest);
     case 'comprehension':
       return (items, ...rest) => {
         chargeSize(items);
@@ -243,6 +250,17 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
         return handle(toOperand(left), toOperand(right), ...rest);
       };
   }
+}
+
+/** A sum or a difference of times or durations; undefined for other operands. */
+function ofTimes(operator: '+' | '-', left: unknown, right: unknown, start: number): Date | Duration | undefined {
+  if (right instanceof Duration) {
+    if (left instanceof Duration) return addDurations(left, operator, right);
+    return left instanceof Date ? at(start, () => moved(left, operator, right)) : undefined;
+  }
+  if (!(right instanceof Date)) return undefined;
+  if (operator === '-') return left instanceof Date ? durationBetween(right, left) : undefined;
+  return left instanceof Duration ? at(start, () => moved(right, '+', left)) : undefined;
 }
 
 /** Parsing a character costs more than copying it. */

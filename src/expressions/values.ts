@@ -153,6 +153,25 @@ export function addDurations(left: Duration, operator: '+' | '-', right: Duratio
   return new Duration(sum / NANOS, Number(sum % NANOS));
 }
 
+const NANOS_PER_MS = 1_000_000n;
+
+/** The time between two; the library's own is a double of nanoseconds, which is right up to 104 days. */
+export function durationBetween(from: Date, to: Date): Duration {
+  const nanos = BigInt(to.getTime() - from.getTime()) * NANOS_PER_MS;
+  return new Duration(nanos / NANOS, Number(nanos % NANOS));
+}
+
+const [FIRST_TIME, LAST_TIME] = [Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
+
+/** A time moved by a duration, in whole milliseconds; the library's own can be no time, or one that CEL has not. */
+export function moved(time: Date, operator: '+' | '-', by: Duration): Date {
+  const nanos = operator === '+' ? nanosOf(by) : -nanosOf(by);
+  const ms = nanos / NANOS_PER_MS - (nanos % NANOS_PER_MS < 0n ? 1n : 0n);
+  const result = time.getTime() + Number(ms);
+  if (result >= FIRST_TIME && result <= LAST_TIME) return new Date(result);
+  throw new ConversionError('a time is in the years 1 to 9999');
+}
+
 /** Such as `90s` or `-1.5s`. */
 function durationText(duration: Duration): string {
   const nanos = nanosOf(duration);

@@ -75,6 +75,26 @@ describe('durations', () => {
   ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
 });
 
+describe('times and durations', () => {
+  test.each<[string, Json]>([
+    ['timestamp("2024-01-01T00:00:00.001Z") - timestamp("1970-01-01T00:00:00Z")', '1704067200.001s'],
+    ['timestamp("1970-01-01T00:00:00Z") - timestamp("2024-01-01T00:00:00.001Z")', '-1704067200.001s'],
+    ['timestamp("2026-01-01T00:00:00Z") + duration("-0.5ms")', '2025-12-31T23:59:59.999Z'],
+    ['timestamp("2026-01-01T00:00:00Z") - duration("0.5ms")', '2025-12-31T23:59:59.999Z'],
+    ['duration("1h") + timestamp("2026-01-01T00:00:00Z")', '2026-01-01T01:00:00.000Z'],
+    ['timestamp("9999-12-31T23:59:58Z") + duration("1.999s")', '9999-12-31T23:59:59.999Z'],
+  ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
+
+  test.each([
+    'timestamp("9999-12-31T23:59:59Z") + duration("1s")',
+    'duration("1s") + timestamp("9999-12-31T23:59:59Z")',
+    'timestamp("0001-01-01T00:00:00Z") - duration("1ms")',
+    'timestamp("2026-01-01T00:00:00Z") + duration(body) > timestamp("2026-01-01T00:00:00Z")',
+  ])('%s is no time', (source) =>
+    expect(() => ofBody(source, '99999999999999h')).toThrow('a time is in the years 1 to 9999'),
+  );
+});
+
 describe('the fields of a time do not depend on the time zone of the process', () => {
   const usual = process.env.TZ;
   afterEach(() => {
