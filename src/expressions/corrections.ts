@@ -1,5 +1,5 @@
 import { decodeUtf8 } from './trigger-body.ts';
-import { ConversionError } from './values.ts';
+import { asInt, ConversionError } from './values.ts';
 
 type Operands = readonly unknown[];
 type Call = (operands: Operands) => unknown;
@@ -9,7 +9,7 @@ type Call = (operands: Operands) => unknown;
  * silently with another value, by the time zone of the process, or by UTF-16 units where `size` counts characters.
  */
 export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Call) => unknown>> = {
-  int: (operands, call) => call(readable(operands, INTEGER, 'int() got a text that is not a whole number')),
+  int: (operands, call) => asInt(call(readable(operands, INTEGER, 'int() got a text that is not a whole number'))),
   uint: (operands, call) => call(readable(operands, INTEGER, 'uint() got a text that is not a whole number')),
   double: (operands, call) => call(readable(operands, DOUBLE, 'double() got a text that is not a number')),
   duration: (operands, call) => call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')),

@@ -7,6 +7,7 @@ import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
 import {
   addDurations,
+  asInt,
   ConversionError,
   durationBetween,
   fromCel,
@@ -240,8 +241,11 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
     case 'call':
     case 'rcall':
       return documentCall({ args, start }, handle) ?? meteredCall({ args, start }, handle);
-    case '!_':
+    case '/':
+      return (left, right, ...rest) => at(start, () => asInt(handle(toOperand(left), toOperand(right), ...rest)));
     case '-_':
+      return (operand, ...rest) => at(start, () => asInt(handle(toOperand(operand), ...rest)));
+    case '!_':
     case '?:':
       return (operand, ...rest) => handle(toOperand(operand), ...rest);
     default:

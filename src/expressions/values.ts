@@ -35,6 +35,12 @@ export function toOperand(value: unknown): unknown {
   return integer > 0n && integer <= MAX_UINT ? new UnsignedInt(integer) : Number(text);
 }
 
+/** The library does not check the smallest int where it is negated or divided by -1, nor a double that becomes an int. */
+export function asInt(result: unknown): unknown {
+  if (typeof result !== 'bigint' || (result >= MIN_INT && result <= MAX_INT)) return result;
+  throw new ConversionError('integer overflow');
+}
+
 /**
  * Equality as in CEL, across types of numbers. Both values are JSON, or an expression made them of it; the library's
  * own equality charges nothing and finds inherited properties.

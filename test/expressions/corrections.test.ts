@@ -43,6 +43,19 @@ describe('texts are read as CEL defines it', () => {
   });
 });
 
+describe('an int has 64 bits', () => {
+  test.each(['int(1e300)', 'int(body)', 'int(-1e19)', '-(-9223372036854775807 - 1)', '(-9223372036854775807 - 1) / -1'])(
+    'beyond them %s fails',
+    (source) => expect(() => ofBody(source, 9_223_372_036_854_775_808)).toThrow('integer overflow'),
+  );
+
+  test.each<[string, Json]>([
+    ['int(-7.9)', -7],
+    ['int(9223372036854774784.0) == 9223372036854774784', true],
+    ['-(-9223372036854775807) == 9223372036854775807', true],
+  ])('%s', (source, expected) => expect(ofBody(source)).toBe(expected));
+});
+
 describe('places in a text count characters, as its size does', () => {
   test.each<[string, Json]>([
     ['size(body)', 5],
