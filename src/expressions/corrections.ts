@@ -1,4 +1,3 @@
-import { decodeUtf8 } from './trigger-body.ts';
 import { asInt, ConversionError } from './values.ts';
 
 type Operands = readonly unknown[];
@@ -14,11 +13,14 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
   double: (operands, call) => call(readable(operands, DOUBLE, 'double() got a text that is not a number')),
   duration: (operands, call) => call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')),
   timestamp: ([given], call) => call([typeof given === 'string' ? toTime(given) : given]),
-  string([given], call) {
-    if (!(given instanceof Uint8Array)) return call([given]);
-    const text = decodeUtf8(Buffer.from(given));
-    if (text === undefined) throw new ConversionError('string() got bytes that are not text in UTF-8');
-    return text;
+  string: ([given], call) => (given instanceof Uint8Array ? toText(given) : call([given])),
+  split([text, separator, ...most], call) {
+    const parts = call([text, separator, ...most]);
+    if (typeof text !== 'string' || separator !== '' || !SURROGATE.test(text)) return parts;
+    const characters = [...text];
+    const limit = Number(most[0] ?? -1);
+    if (limit < 0 || characters.length <= limit) return characters;
+    return limit === 0 ? [] : [...characters.slice(0, limit - 1), characters.slice(limit - 1).join('')];
   },
   lowerAscii: ([text], call) =>
     typeof text === 'string' ? text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : call([text]),
@@ -65,6 +67,17 @@ function toTime(text: string): string {
   return `${day}T${time}.${fraction}${zone.toUpperCase()}`;
 }
 
+/** A mark of the byte order is a character of the text. */
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function toText(bytes: Uint8Array): string {
+  try {
+    return UTF_8.decode(bytes);
+  } catch {
+    throw new ConversionError('string() got bytes that are not text in UTF-8');
+  }
+}
+
 const SURROGATE = /[\ud800-\udfff]/;
 
 /** The place of a character in UTF-16 units; one outside of the text stays so. */
@@ -92,7 +105,8 @@ function field(read: (date: Date) => number) {
 }
 
 /** A time whose fields in UTC are those of the given time in the zone. */
-function shiftedTo(date: Date, timeZone: string): Date {
+function shiftedTo(date: Date, zone: string): Date {
+  const timeZone = /^\d\d:\d\d$/.test(zone) ? `+${zone}` : zone;
   let format: Intl.DateTimeFormat;
   try {
     format = new Intl.DateTimeFormat('en-US', { ...FIELDS, timeZone });

@@ -16,6 +16,8 @@ describe('texts are read as CEL defines it', () => {
     ['timestamp("2026-01-02 03:04:05.5+02:00")', '2026-01-02T01:04:05.500Z'],
     ['timestamp("2026-01-02T03:04:05.123456789+02:00")', '2026-01-02T01:04:05.123Z'],
     ['string(b"abc")', 'abc'],
+    ['string(b"\\xef\\xbb\\xbfabc") == "\\ufeffabc"', true],
+    ['timestamp("2009-02-13T23:31:30Z").getHours("02:00")', 1],
   ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
 
   test.each([
@@ -66,6 +68,11 @@ describe('places in a text count characters, as its size does', () => {
     ['body.substring(1, 2)', '😀'],
     ['body.substring(3)', '😀c'],
     ['body.substring(size(body))', ''],
+    ['body.split("")', ['a', '😀', 'b', '😀', 'c']],
+    ['body.split("", 2)', ['a', '😀b😀c']],
+    ['body.split("", 0)', []],
+    ['body.split("", -1).size()', 5],
+    ['body.split("b")', ['a😀', '😀c']],
   ])('%s', (source, expected) => expect(ofBody(source, 'a😀b😀c')).toEqual(expected));
 
   it('refuses a place behind the last character', () => {
