@@ -37,6 +37,10 @@ const [stored, read, removed] = ['run_deliveries', 'consumers', 'run_numbers'].m
 );
 /** After every delivery that joined a run before, also after those whose rows were removed. */
 const NEXT_JOINED = fixed(`1 + max(${stored}, ${read}, ${removed})`);
+/** The last run, even if it was removed: a later delivery must not be read before one that joined earlier. */
+const LAST_RUN = fixed(
+  'max((SELECT coalesce(max(seq), 0) FROM runs), (SELECT coalesce(max(run), 0) FROM run_numbers))',
+);
 
 export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
   // PostgreSQL stores the transaction instead.
@@ -45,5 +49,5 @@ export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery)
       /*sqlite: , position, joined */)
     VALUES (${row.run_id}, ${row.place}, ${row.delivery_id}, ${row.received_at}, ${row.idempotency_key},
       ${row.content_type}, ${row.headers}, ${row.body}
-      /*sqlite: , (SELECT coalesce(max(seq), 0) FROM runs), ${NEXT_JOINED} */)`);
+      /*sqlite: , ${LAST_RUN}, ${NEXT_JOINED} */)`);
 }

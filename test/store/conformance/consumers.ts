@@ -295,6 +295,18 @@ export function consumers({ test }: StoreUnderTest): void {
       },
     );
 
+    test('what joins a run after newer runs were removed comes after what joined it before', async (store) => {
+      await store.deployFlow(deployOf(graphOf({ first: [] })));
+      await store.of(consumersStore).openConsumer(opened);
+      await store.accept(joining(1, 'a'));
+      await store.accept(acceptanceOf(2));
+      await store.accept(joining(3, 'a'));
+      await endAll(store);
+      while (!(await store.purgeRuns({ before: T0 + 1, maxRows: 100 })).isDone);
+      await store.accept(joining(4, 'a'));
+      expect(await drain(store, { limit: 1 })).toEqual([id(1), id(3), id(4)]);
+    });
+
     test('one moves only from where it is', async (store) => {
       await store.of(consumersStore).openConsumer(opened);
       await store.accept(acceptanceOf(1));
