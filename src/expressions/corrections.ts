@@ -22,10 +22,8 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
     if (limit < 0 || characters.length <= limit) return characters;
     return limit === 0 ? [] : [...characters.slice(0, limit - 1), characters.slice(limit - 1).join('')];
   },
-  lowerAscii: ([text], call) =>
-    typeof text === 'string' ? text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : call([text]),
-  upperAscii: ([text], call) =>
-    typeof text === 'string' ? text.replace(/[a-z]+/g, (letters) => letters.toUpperCase()) : call([text]),
+  lowerAscii: ([text], call) => (typeof text === 'string' ? inOtherCase(text, 'A', 'Z') : call([text])),
+  upperAscii: ([text], call) => (typeof text === 'string' ? inOtherCase(text, 'a', 'z') : call([text])),
   substring: ([text, ...places], call) => call([text, ...places.map((place) => unitAt(text, place))]),
   indexOf: found,
   lastIndexOf: found,
@@ -76,6 +74,17 @@ function toText(bytes: Uint8Array): string {
   } catch {
     throw new ConversionError('string() got bytes that are not text in UTF-8');
   }
+}
+
+/** With the letters from `first` to `last` in the other case. A replacement would call a function for every letter. */
+function inOtherCase(text: string, first: string, last: string): string {
+  const units = Buffer.from(text, 'utf16le');
+  const [from, to] = [first.charCodeAt(0), last.charCodeAt(0)];
+  for (let at = 0; at < units.length; at += 2) {
+    const unit = units.readUInt16LE(at);
+    if (unit >= from && unit <= to) units.writeUInt16LE(unit ^ 0x20, at);
+  }
+  return units.toString('utf16le');
 }
 
 const SURROGATE = /[\ud800-\udfff]/;
