@@ -1,22 +1,10 @@
 import type { Environment } from '@marcbachmann/cel-js';
-import { Duration } from '@marcbachmann/cel-js/evaluator';
 import { RE2JS } from 're2js';
 import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import {
-  addDurations,
-  asInt,
-  ConversionError,
-  durationBetween,
-  fromCel,
-  isEqual,
-  isRecord,
-  kindOf,
-  moved,
-  toOperand,
-} from './values.ts';
+import { asInt, ConversionError, fromCel, isEqual, isRecord, kindOf, ofTimes, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -228,11 +216,11 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       return (left, right, ...rest) => {
         chargeSize(left);
         chargeSize(right);
-        return ofTimes('+', left, right, start) ?? handle(toOperand(left), toOperand(right), ...rest);
+        return at(start, () => ofTimes('+', left, right)) ?? handle(toOperand(left), toOperand(right), ...rest);
       };
     case '-':
       return (left, right, ...rest) =>
-        ofTimes('-', left, right, start) ?? handle(toOperand(left), toOperand(right), ...rest);
+        at(start, () => ofTimes('-', left, right)) ?? handle(toOperand(left), toOperand(right), ...rest);
     case 'comprehension':
       return (items, ...rest) => {
         chargeSize(items);
@@ -254,17 +242,6 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
         return handle(toOperand(left), toOperand(right), ...rest);
       };
   }
-}
-
-/** A sum or a difference of times or durations; undefined for other operands. */
-function ofTimes(operator: '+' | '-', left: unknown, right: unknown, start: number): Date | Duration | undefined {
-  if (right instanceof Duration) {
-    if (left instanceof Duration) return addDurations(left, operator, right);
-    return left instanceof Date ? at(start, () => moved(left, operator, right)) : undefined;
-  }
-  if (!(right instanceof Date)) return undefined;
-  if (operator === '-') return left instanceof Date ? durationBetween(right, left) : undefined;
-  return left instanceof Duration ? at(start, () => moved(right, '+', left)) : undefined;
 }
 
 /** Parsing a character costs more than copying it. */

@@ -150,31 +150,32 @@ function fromRecord(record: Readonly<Record<string, unknown>>, budget: Budget, d
 }
 
 const NANOS = 1_000_000_000n;
+const NANOS_PER_MS = 1_000_000n;
 
 const nanosOf = ({ seconds, nanos }: Duration) => seconds * NANOS + BigInt(nanos);
 
-/** The sum or the difference of two durations; the library's own loses a second where one is negative. */
-export function addDurations(left: Duration, operator: '+' | '-', right: Duration): Duration {
-  const sum = operator === '+' ? nanosOf(left) + nanosOf(right) : nanosOf(left) - nanosOf(right);
-  return new Duration(sum / NANOS, Number(sum % NANOS));
-}
-
-const NANOS_PER_MS = 1_000_000n;
-
-/** The time between two; the library's own is a double of nanoseconds, which is right up to 104 days. */
-export function durationBetween(from: Date, to: Date): Duration {
-  const nanos = BigInt(to.getTime() - from.getTime()) * NANOS_PER_MS;
-  return new Duration(nanos / NANOS, Number(nanos % NANOS));
-}
-
 const [FIRST_TIME, LAST_TIME] = [Date.parse('0001-01-01T00:00:00Z'), Date.parse('9999-12-31T23:59:59.999Z')];
 
-/** A time moved by a duration, in whole milliseconds; the library's own can be no time, or one that CEL has not. */
-export function moved(time: Date, operator: '+' | '-', by: Duration): Date {
-  const nanos = operator === '+' ? nanosOf(by) : -nanosOf(by);
-  const ms = nanos / NANOS_PER_MS - (nanos % NANOS_PER_MS < 0n ? 1n : 0n);
-  const result = time.getTime() + Number(ms);
-  if (result >= FIRST_TIME && result <= LAST_TIME) return new Date(result);
+const nanosIn = (value: unknown) =>
+  value instanceof Date
+    ? BigInt(value.getTime()) * NANOS_PER_MS
+    : value instanceof Duration
+      ? nanosOf(value)
+      : undefined;
+
+/**
+ * A sum or a difference of times or durations; undefined for other operands. The library loses a second where a duration
+ * is negative, digits of a difference over 104 days, and takes a time beyond the year 9999 for one.
+ */
+export function ofTimes(operator: '+' | '-', left: unknown, right: unknown): Date | Duration | undefined {
+  const [one, other] = [nanosIn(left), nanosIn(right)];
+  const isTime = left instanceof Date !== right instanceof Date;
+  const isNone = right instanceof Date && (operator === '+') === left instanceof Date;
+  if (one === undefined || other === undefined || isNone) return undefined;
+  const nanos = operator === '+' ? one + other : one - other;
+  if (!isTime) return new Duration(nanos / NANOS, Number(nanos % NANOS));
+  const ms = Number(nanos / NANOS_PER_MS) - (nanos % NANOS_PER_MS < 0n ? 1 : 0);
+  if (ms >= FIRST_TIME && ms <= LAST_TIME) return new Date(ms);
   throw new ConversionError('a time is in the years 1 to 9999');
 }
 
