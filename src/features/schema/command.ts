@@ -28,7 +28,9 @@ function makeSchema(): Command {
 export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handlers' | 'gates'>): string {
   const schemes = describeSchemes(gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]);
   const presets = PRESETS.map(({ name }) => name);
-  return `${JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 2)}\n`;
+  const schema = JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 1);
+  // One line for each field shows changes well; indentation would be a fifth of the packed file, and editors need none.
+  return `${schema.replace(/\n +/g, '\n')}\n`;
 }
 
 export const schemaCommand: CommandPart = { name: 'schema', commands: [makeSchema] };
