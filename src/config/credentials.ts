@@ -85,7 +85,7 @@ export function listCredentials({ basic, token, tokens = [] }: Credentials): rea
   ];
 }
 
-/** One line for each setting whose lack would make a proxy's header let in nobody, or anybody. */
+/** A line for each missing setting without which a proxy's headers would sign in everyone, or no one. */
 export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'>): string[] {
   const { authUserHeader: user, authGroupsHeader: groups, trustedProxies, tokens } = settings;
   if (user === undefined && groups === undefined) {

@@ -9,8 +9,8 @@ export interface EnvFile {
   /** The file name, if the file exists. */
   name(): string | undefined;
   /**
-   * Reads the file again: updates its variables and unsets those that are no longer in it. If it cannot be read, throws
-   * `SettingsError` and changes nothing.
+   * Reads the file again: sets its variables, and unsets variables that were removed from it. Throws `SettingsError`
+   * and changes nothing if the file cannot be read.
    */
   readAgain(): void;
 }

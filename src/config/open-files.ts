@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 const FEW_FILES = 4096;
 
 /**
- * How many files this process can have open at once, as in `ulimit -n`; null if there is no limit or it is unknown.
- * Node raises the limit as far as it can, so it is the hard one.
+ * The limit of open files of this process, as `ulimit -n` shows it; null if there is none, or if it is unknown. Node
+ * raises the soft limit to the hard limit.
  */
 export function openFileLimit(): number | null {
   try {

@@ -61,7 +61,7 @@ export function listAttention(services: DashboardServices, sight?: Sight): Promi
   return items;
 }
 
-/** The list, at most this many milliseconds old, whoever requested it. */
+/** The list, at most `ms` milliseconds old; all callers share the last one. */
 export function listAttentionSince(services: DashboardServices, ms: number): Promise<AttentionItem[]> {
   const last = lastLists.get(services);
   return last === undefined || services.clock.monotonic() - last.at >= ms ? listAttention(services) : last.items;

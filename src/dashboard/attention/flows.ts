@@ -27,7 +27,7 @@ export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation
       item(`${name}/${triggerKey} answers every delivery with 503: ${why}`, `/flows/flows/${id}`, { triggerKey }),
     );
   });
-  // Includes steps of a revision that is no longer in force.
+  // Includes steps of older revisions, which have runs in flight.
   const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
     const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
     return isTold
