@@ -65,6 +65,16 @@ describe('migrations', () => {
   });
 });
 
+test('deliveries that join a run are numbered after those that consumers have passed', () => {
+  const db = inMemory();
+  const before = migrations.filter(({ version }) => version < 12);
+  migrate(db, before);
+  db.exec(`INSERT INTO consumers (name, delivery_id, created_at, used_at, position, joined)
+    VALUES ('ada', '019aa000-0000-7000-8000-000000000001', 1, 1, 3, 7)`);
+  migrate(db, migrations);
+  expect(db.prepare('SELECT run, joined FROM run_numbers').all()).toEqual([{ run: 0, joined: 7 }]);
+});
+
 test('the counts of a loop cannot become impossible', () => {
   const db = inMemory();
   migrate(db, migrations);

@@ -5,6 +5,7 @@ import { givenRows, TABLES } from '../tables.ts';
 import { countRun } from './counts.ts';
 import { insertPins } from './pins.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
+import { LAST_RUN } from './run-deliveries.ts';
 
 const ownColumns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
 const runColumns = fixed(ownColumns.join(', '));
@@ -12,9 +13,7 @@ const stepColumns = fixed(STEP_COLUMNS.join(', '));
 const asRun = fixed(givenRows(TABLES.runs.columns, ownColumns));
 const asSteps = fixed(givenRows(TABLES.steps.columns, STEP_COLUMNS));
 
-/** On SQLite: the number after all that were given out; null, with which it counts on, while the newest run is kept. */
-export const NEXT_RUN = '(SELECT max(run, (SELECT coalesce(max(seq), 0) FROM runs)) + 1 FROM run_numbers)';
-const nextRun = fixed(NEXT_RUN);
+const lastRun = fixed(LAST_RUN);
 
 const KEYS = {
   run: { owner: fixed('run'), given: fixed(givenRows(TABLES.run_keys.columns)) },
@@ -26,7 +25,8 @@ export function insertRun(port: Port, run: NewRun, idempotencyKey: string | null
   const { id, trigger } = run;
   const row = new Rows([runRow(run, idempotencyKey)]);
   port.later(sql`
-    INSERT INTO sluice.runs (/*sqlite: seq, */ ${runColumns}) SELECT /*sqlite: ${nextRun}, */ ${runColumns} FROM jsonb_to_recordset(${row}) ${asRun}`);
+    INSERT INTO sluice.runs (/*sqlite: seq, */ ${runColumns})
+    SELECT /*sqlite: 1 + ${lastRun}, */ ${runColumns} FROM jsonb_to_recordset(${row}) ${asRun}`);
   port.later(sql`
     INSERT INTO sluice.run_inputs (run_id, content_type, headers, body)
     VALUES (${id}, ${trigger.contentType}, ${JSON.stringify(trigger.headers)}, ${trigger.body})`);

@@ -32,15 +32,12 @@ interface NewRunDelivery extends Omit<RunDeliveryRow, 'headers' | 'body'> {
   readonly body: Uint8Array | null;
 }
 
-const [stored, read, removed] = ['run_deliveries', 'consumers', 'run_numbers'].map(
-  (table) => `coalesce((SELECT max(joined) FROM ${table}), 0)`,
-);
-/** After every delivery that joined a run before, also after those whose rows were removed. */
-const NEXT_JOINED = fixed(`1 + max(${stored}, ${read}, ${removed})`);
-/** The last run, even if it was removed: a later delivery must not be read before one that joined earlier. */
-const LAST_RUN = fixed(
-  'max((SELECT coalesce(max(seq), 0) FROM runs), (SELECT coalesce(max(run), 0) FROM run_numbers))',
-);
+/** The last number that SQLite gave to a run, also if that run was removed. */
+export const LAST_RUN = 'max((SELECT coalesce(max(seq), 0) FROM runs), (SELECT run FROM run_numbers))';
+/** The last number that SQLite gave to a delivery that joined a run, also if it was removed with its run. */
+export const LAST_JOINED =
+  'max((SELECT coalesce(max(joined), 0) FROM run_deliveries), (SELECT joined FROM run_numbers))';
+const [lastRun, lastJoined] = [fixed(LAST_RUN), fixed(LAST_JOINED)];
 
 export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery): void {
   // PostgreSQL stores the transaction instead.
@@ -49,5 +46,5 @@ export function addDelivery({ later }: Pick<Port, 'later'>, row: NewRunDelivery)
       /*sqlite: , position, joined */)
     VALUES (${row.run_id}, ${row.place}, ${row.delivery_id}, ${row.received_at}, ${row.idempotency_key},
       ${row.content_type}, ${row.headers}, ${row.body}
-      /*sqlite: , ${LAST_RUN}, ${NEXT_JOINED} */)`);
+      /*sqlite: , ${lastRun}, 1 + ${lastJoined} */)`);
 }

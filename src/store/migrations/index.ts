@@ -277,6 +277,9 @@ const runNumbers: SharedMigration = {
     run INTEGER NOT NULL,
     joined INTEGER NOT NULL
   );
+  -- Consumers can be beyond the deliveries that are kept. Until now each new number asked them.
+  INSERT INTO run_numbers (id, run, joined) SELECT 1, 0, coalesce(max(joined), 0) FROM consumers;
+  DROP INDEX consumers_by_joined;
 `,
 };
 

@@ -13,7 +13,6 @@ import { countRun } from '../decisions/counts.ts';
 import { type Decision, decideNow, known } from '../decisions/decision.ts';
 import { takePlaces } from '../decisions/delivery-places.ts';
 import { hold } from '../decisions/held-acceptance.ts';
-import { NEXT_RUN } from '../decisions/new-runs.ts';
 import {
   keepHeaders,
   listTriggerKeys,
@@ -27,7 +26,7 @@ import {
 import { insertPins, pinRows } from '../decisions/pins.ts';
 import type { Held } from '../decisions/placer.ts';
 import { answerBy } from '../decisions/port.ts';
-import { copyDeliveries } from '../decisions/run-deliveries.ts';
+import { copyDeliveries, LAST_RUN } from '../decisions/run-deliveries.ts';
 import { acceptShared } from '../decisions/shared-acceptance.ts';
 import { eventDigest } from '../digest.ts';
 import { INPUT_COLUMNS, RUN_COLUMNS, type RunRow, type SentValue } from '../new-rows.ts';
@@ -250,7 +249,7 @@ function prepareInsertRunRows(db: Database): (run: SentRun, pins: Pins | undefin
   const places = (columns: readonly string[]) => columns.map(() => '?').join(', ');
   const columns = RUN_COLUMNS.slice(0, -INPUT_COLUMNS.length);
   const insertRun = db.prepare<unknown[]>(
-    `INSERT INTO runs (seq, ${columns.join(', ')}) VALUES (${NEXT_RUN}, ${places(columns)})`,
+    `INSERT INTO runs (seq, ${columns.join(', ')}) VALUES (1 + ${LAST_RUN}, ${places(columns)})`,
   );
   const insertInput = db.prepare<unknown[]>(
     'INSERT INTO run_input_rows (seq, search_keys, content_type, headers, body) VALUES (?, ?, ?, ?, ?)',

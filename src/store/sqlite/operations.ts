@@ -7,7 +7,8 @@ import { askedNonce } from '../decisions/accepted-names.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { keepLedgerTime } from '../decisions/ledger-time.ts';
 import { listTriggerKeys } from '../decisions/nonce-names.ts';
-import { type Port, sql } from '../decisions/port.ts';
+import { fixed, type Port, sql } from '../decisions/port.ts';
+import { LAST_JOINED, LAST_RUN } from '../decisions/run-deliveries.ts';
 import type { Answer, Given } from '../decisions/verb.ts';
 import { verbsWith } from '../decisions/verbs.ts';
 import { eventDigest } from '../digest.ts';
@@ -98,12 +99,7 @@ type Operation<Name extends OperationName> =
 function forgetRuns(port: Port, runIds: readonly string[]): void {
   forgetRunKeys(port, runIds);
   // SQLite would give out the numbers of the newest runs again, and consumers would skip the runs that get them.
-  port.later(sql`
-    INSERT INTO run_numbers (id, run, joined)
-    SELECT 1, coalesce(max(seq), 0), (SELECT coalesce(max(joined), 0) FROM run_deliveries) FROM runs
-    WHERE (SELECT id FROM runs ORDER BY seq DESC LIMIT 1) = ANY (${runIds})
-      OR (SELECT run_id FROM run_deliveries ORDER BY joined DESC LIMIT 1) = ANY (${runIds})
-    ON CONFLICT (id) DO UPDATE SET run = max(run, excluded.run), joined = max(joined, excluded.joined)`);
+  port.later(sql`UPDATE run_numbers SET run = ${fixed(LAST_RUN)}, joined = ${fixed(LAST_JOINED)}`);
 }
 
 export const operations: { readonly [Name in OperationName]: Operation<Name> } = {

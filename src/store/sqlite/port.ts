@@ -11,6 +11,7 @@ import {
   Rows,
   type SqlValue,
 } from '../decisions/port.ts';
+import { LAST_JOINED, LAST_RUN } from '../decisions/run-deliveries.ts';
 import type { Verb, Verbs } from '../decisions/verb.ts';
 import { answering } from '../decisions/verbs.ts';
 import type { Store } from '../store.ts';
@@ -176,11 +177,11 @@ const runKeys: readonly KeyIndex[] = [
 const commitOrder: CommitOrder = {
   column: 'seq',
   isSettled: 'true',
-  end: '(SELECT max(coalesce(max(seq), 0), (SELECT coalesce(max(run), 0) FROM run_numbers)) FROM runs)',
+  end: LAST_RUN,
   joins: {
     at: 'j.position',
     isSettled: 'true',
     number: 'j.joined',
-    end: '(SELECT max(coalesce(max(joined), 0), (SELECT coalesce(max(joined), 0) FROM run_numbers)) FROM run_deliveries)',
+    end: LAST_JOINED,
   },
 };
