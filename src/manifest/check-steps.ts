@@ -6,7 +6,7 @@ import { formatPath, type JsonPath, mapStrings } from '../expressions/json-path.
 import { compileTemplate, hasPlaceholder, secretsIn, TemplateError } from '../expressions/template.ts';
 import { createRunsAfter, type RunsAfter } from '../model/graph.ts';
 import type { Json, JsonObject } from '../model/json.ts';
-import { type Graph, LOOP, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
+import { type Graph, LOOP, LOOP_FIELDS, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../model/manifest.ts';
 import { oncePer, setOf } from '../model/once-per.ts';
 import {
   didYouMean,
@@ -50,8 +50,6 @@ interface HandlerRules {
   /** Paths with `*` for any key, such as `headers.*`. */
   readonly secretInputs: readonly string[];
 }
-
-const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
 /** Reports all problems of a graph and of the graphs of its loops. */
 export function checkGraph(known: KnownSteps, rules: StepRules): Problem[] {

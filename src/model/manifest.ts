@@ -125,6 +125,9 @@ export interface StepDefinition {
 /** The type of steps that run their own steps for each item. */
 export const LOOP = 'ForEach';
 
+/** Fields that only loops have. */
+export const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
+
 /** The type of steps that run another flow. */
 export const RUN_FLOW = 'RunFlow';
 

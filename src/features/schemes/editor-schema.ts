@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type JsonSchema, manifestJsonSchema } from '../../manifest/schema.ts';
-import { LOOP, PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
+import { LOOP, LOOP_FIELDS, PINNED_INPUTS, RUN_FLOW } from '../../model/manifest.ts';
 
 /** Names that manifests of an installation can use. */
 interface Vocabulary {
@@ -50,9 +50,6 @@ interface TriggerPart {
     readonly inputs: { readonly properties?: Record<string, JsonSchema> };
   };
 }
-
-/** Only a loop has these fields, and it has no inputs. */
-const LOOP_FIELDS = ['forEach', 'concurrencyLimit', 'steps'] as const;
 
 function stepOfType(type: string, inputs: z.ZodType, fields: Readonly<Record<string, JsonSchema>>): JsonSchema {
   if (type === LOOP) return { required: ['forEach', 'steps'], properties: { inputs: { maxProperties: 0 } } };
