@@ -213,14 +213,12 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       return (left, right, ...rest) =>
         Array.isArray(right) ? isIn(left, right, current) : handle(toOperand(left), toOperand(right), ...rest);
     case '+':
+    case '-':
       return (left, right, ...rest) => {
         chargeSize(left);
         chargeSize(right);
-        return at(start, () => ofTimes('+', left, right)) ?? handle(toOperand(left), toOperand(right), ...rest);
+        return at(start, () => ofTimes(op, left, right)) ?? handle(toOperand(left), toOperand(right), ...rest);
       };
-    case '-':
-      return (left, right, ...rest) =>
-        at(start, () => ofTimes('-', left, right)) ?? handle(toOperand(left), toOperand(right), ...rest);
     case 'comprehension':
       return (items, ...rest) => {
         chargeSize(items);
