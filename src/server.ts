@@ -29,7 +29,6 @@ import { createFlowAnswers } from './webhooks/flow-answers.ts';
 import type { Holding } from './webhooks/holding.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
-import { describeSchemes } from './webhooks/scheme-descriptions.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
 /**
@@ -144,7 +143,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     listener: settings,
     publicUrl: settings.publicUrl,
     handlers: [...extensions.handlers.values()],
-    schemes: describeSchemes(extensions.gates.settings.schemes),
     inForce: parts.inForce.current,
     serviceName: settings.serviceName,
     ...parts.dashboard,

@@ -5,7 +5,7 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Json, JsonObject } from '../model/json.ts';
 import { storableUrl } from '../model/text.ts';
-import { describeSchemes } from '../webhooks/scheme-descriptions.ts';
+import { listSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
 
@@ -89,7 +89,7 @@ export function createFingerprint({
     extensions: [
       ...[...handlers.keys()].map((type) => STEP_TYPE + type),
       ...gates.chain.map(({ name }) => `gate ${name}`),
-      ...describeSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
+      ...listSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
     ].sort(),
   };
   const ownSecret = (name: SettingName) => {

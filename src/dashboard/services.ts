@@ -32,7 +32,6 @@ import type { FlowAnswers } from '../webhooks/flow-answers.ts';
 import type { Holding } from '../webhooks/holding.ts';
 import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
 import type { ReceiverServices } from '../webhooks/receive.ts';
-import type { SchemeDescription } from '../webhooks/scheme-descriptions.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { Finding, Situation } from './attention/finding.ts';
@@ -92,7 +91,6 @@ export interface DashboardServices {
   readonly triggers: () => TriggerTable;
   readonly answers: Pick<FlowAnswers, 'unfit'>;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
-  readonly schemes: readonly SchemeDescription[];
   /** Version of Sluice itself. */
   readonly version: string;
 }

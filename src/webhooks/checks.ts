@@ -11,7 +11,7 @@ import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { handsOverKey } from './keys-in-force.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
-import { describeSchemes } from './scheme-descriptions.ts';
+import { listSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
 import { findScheme, namedScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
@@ -115,7 +115,7 @@ function checkResponse({ webhookResponse }: WebhookInputs, { warning }: TriggerR
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {
   const name = inputs.webhookSignatureScheme;
   if (name === undefined || findScheme(schemes, name) !== undefined) return;
-  const known = describeSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
+  const known = listSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
   skipped(
     'webhookSignatureScheme',
     `"${name}" is not a known scheme: the signature gate will be skipped${didYouMean(name, known)}`,

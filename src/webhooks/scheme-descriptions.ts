@@ -8,6 +8,7 @@ import {
   type Certainty,
   type Conversation,
   type Grade,
+  type PublisherSpec,
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
@@ -78,33 +79,45 @@ interface DescribedValue {
   readonly why: string | null;
 }
 
+/** A scheme's names. No start needs its description, which takes longer. */
+interface NamedScheme extends Pick<SchemeDescription, 'name' | 'aliases'> {
+  describe(): SchemeDescription;
+}
+
+function named(
+  { name, aliases = [] }: { readonly name: string; readonly aliases?: readonly string[] | undefined },
+  describe: () => SchemeDescription,
+): NamedScheme {
+  return { name, aliases, describe: () => ({ ...describe(), aliases }) };
+}
+
+const PUBLISHERS = [
+  ...BUILT_IN_SCHEMES.map((spec) => named(spec, () => describeBuiltIn(spec))),
+  ...STANDARD_PUBLISHERS.map((publisher) => named(publisher, () => describePublisher(publisher))),
+].sort((one, other) => one.name.localeCompare(other.name, 'en'));
+
 /** Every scheme that a trigger may name; a registered spec replaces the built-in one that it shadows. */
-export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
-  const isTaken = (name: string) => registry.specs.has(name.toLowerCase());
+export function listSchemes(registry: SchemeRegistry): NamedScheme[] {
+  const isFree = (name: string) => !registry.specs.has(name.toLowerCase());
+  const publishers = PUBLISHERS.map(({ name, aliases, describe }) =>
+    named({ name, aliases: aliases.filter(isFree) }, describe),
+  );
+  const tokens = TOKEN_SCHEMES.map((name) => named({ name }, () => describeSpec(tokenSpec(name, {}), 'standard')));
+  const standards = STANDARDS.map((name) => named({ name }, () => describeStandard(name)));
   return [
-    ...[...registry.verifiers.values()].map(describeVerifier),
-    ...[...new Set(registry.specs.values())].map(describeRegistered),
-    ...describePublishers(isTaken),
-    ...TOKEN_SCHEMES.filter((name) => !isTaken(name)).map((name) => describeSpec(tokenSpec(name, {}), 'standard')),
-    ...STANDARDS.filter((name) => !isTaken(name)).map(describeStandard),
-    { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' },
+    ...[...registry.verifiers.values()].map((verifier) =>
+      named({ name: verifier.name }, () => describeVerifier(verifier)),
+    ),
+    ...[...new Set(registry.specs.values())].map((registered) =>
+      named(registered.kind === 'full' ? registered.spec : registered, () => describeRegistered(registered)),
+    ),
+    ...[...publishers, ...tokens, ...standards].filter(({ name }) => isFree(name)),
+    named({ name: 'Custom' }, describeCustom),
   ];
 }
 
-let ofPublishers: SchemeDescription[] | undefined;
-
-function describePublishers(isTaken: (name: string) => boolean): SchemeDescription[] {
-  // Cached, because each start asks for them twice.
-  ofPublishers ??= [
-    ...BUILT_IN_SCHEMES.map((spec) => {
-      const { title, certainty } = spec;
-      return { ...describeSpec(spec, 'builtIn'), title, certainty, setUp: setUpOf(spec.name) };
-    }),
-    ...STANDARD_PUBLISHERS.map(describePublisher),
-  ].sort((one, other) => one.name.localeCompare(other.name, 'en'));
-  return ofPublishers
-    .filter(({ name }) => !isTaken(name))
-    .map((scheme) => ({ ...scheme, aliases: scheme.aliases.filter((alias) => !isTaken(alias)) }));
+export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
+  return listSchemes(registry).map(({ describe }) => describe());
 }
 
 function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
@@ -112,7 +125,7 @@ function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): Sch
   return {
     name: spec.name,
     title: null,
-    aliases: spec.aliases ?? [],
+    aliases: [],
     kind,
     headers: headersOf(spec),
     algorithm: algorithmsOf(spec),
@@ -192,12 +205,21 @@ function describeStandard(name: StandardName): SchemeDescription {
   return { ...unknown(name, 'standard'), headers: [...headers], ...FACTS[name] };
 }
 
+function describeBuiltIn(spec: PublisherSpec): SchemeDescription {
+  const { title, certainty } = spec;
+  return { ...describeSpec(spec, 'builtIn'), title, certainty, setUp: setUpOf(spec.name) };
+}
+
+function describeCustom(): SchemeDescription {
+  return { ...unknown('Custom', 'custom'), source: 'the webhookSignature… fields of the trigger' };
+}
+
 function describePublisher(publisher: StandardPublisher): SchemeDescription {
-  const { name, title, aliases = [], certainty, unconfirmed, source, eventType, eventId } = publisher;
+  const { name, title, certainty, unconfirmed, source, eventType, eventId } = publisher;
   const { headers, rule, coverage, grade } = describedStandard(knownPublisher(publisher), {});
   return {
     ...unknown(name, 'builtIn'),
-    ...{ title, aliases, certainty, source, coverage, grade },
+    ...{ title, certainty, source, coverage, grade },
     headers: [...headers],
     algorithm:
       rule.keySetUrl === undefined && !publisher.asks.includes('webhookJwksUrl') ? 'JWT' : 'JWT, keys at a URL',

@@ -4,7 +4,7 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
 import type { Json } from '../../model/json.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
-import type { SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
+import { describeSchemes, listSchemes, type SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
 import { editorSchema } from './editor-schema.ts';
 
@@ -113,7 +113,7 @@ const handlerAndSchemeRoutes: ApiRoutes = (app, services) => {
 };
 
 /** The schema for editors; the page's own editor uses it, too. */
-const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
+const schemaRoute: ApiRoutes = (app, { handlers, extensions }) => {
   let schema: object | undefined;
   app.get(
     '/flows/api/manifest-schema',
@@ -126,7 +126,7 @@ const schemaRoute: ApiRoutes = (app, { handlers, schemes }) => {
     async () => {
       schema ??= editorSchema({
         steps: handlers,
-        schemes: schemes.flatMap(({ name, aliases }) => [name, ...aliases]),
+        schemes: listSchemes(extensions.gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]),
         presets: PRESETS.map(({ name }) => name),
       });
       return { ...schema };
@@ -162,14 +162,16 @@ const handlerRoute: ApiRoutes = (app, services) => {
 
 /** The signature schemes that webhook triggers can name. */
 const schemeRoute: ApiRoutes = (app, services) => {
-  const schemes = services.schemes.map((scheme) => ({
-    ...scheme,
-    aliases: [...scheme.aliases],
-    headers: [...scheme.headers],
-    handshakes: [...scheme.handshakes],
-    keyForm: scheme.keyForm === null ? null : { ...scheme.keyForm, headers: [...scheme.keyForm.headers] },
-    setUp: scheme.setUp === null ? null : copied(scheme.setUp),
-  }));
+  const shown = () =>
+    describeSchemes(services.extensions.gates.settings.schemes).map((scheme) => ({
+      ...scheme,
+      aliases: [...scheme.aliases],
+      headers: [...scheme.headers],
+      handshakes: [...scheme.handshakes],
+      keyForm: scheme.keyForm === null ? null : { ...scheme.keyForm, headers: [...scheme.keyForm.headers] },
+      setUp: scheme.setUp === null ? null : copied(scheme.setUp),
+    }));
+  let schemes: ReturnType<typeof shown> | undefined;
 
   app.get(
     '/flows/api/schemes',
@@ -179,7 +181,10 @@ const schemeRoute: ApiRoutes = (app, services) => {
       summary: 'Signature schemes',
       answer: z.array(schemeSchema),
     }),
-    async () => schemes,
+    async () => {
+      schemes ??= shown();
+      return schemes;
+    },
   );
 };
 
