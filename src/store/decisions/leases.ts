@@ -41,9 +41,14 @@ export const leaseVerbs: Verbs<'renewLeases' | 'returnLeases' | 'beginAttempts' 
     changes: null,
     *decide(port, { token, input, inputsRevision }) {
       const { runId, stepKey, holder } = leasedStep(token);
-      yield* port.run(sql`
+      const changed = yield* port.run(sql`
         UPDATE sluice.steps SET input = ${input}, inputs_revision = ${inputsRevision}
         WHERE run_id = ${uuidOf(runId)} AND step_key = ${stepKey} AND lease_token = ${holder}`);
+      if (changed === 0) return;
+      // The step's row will have the input of the next attempt if this one is interrupted.
+      yield* port.run(sql`
+        UPDATE sluice.attempts SET input = ${input}, inputs_revision = ${inputsRevision}
+        WHERE run_id = ${uuidOf(runId)} AND step_key = ${stepKey} AND status = 'Running'`);
     },
   },
   renewLeases: {

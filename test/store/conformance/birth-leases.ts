@@ -224,6 +224,22 @@ export function birthLeases({ test }: StoreUnderTest): void {
       expect(await stepsOf(store)).toEqual(ended);
     });
 
+    test('is recorded with what it ran with where it is interrupted', async (store) => {
+      await startLeased(store, graphOf({ a: [] }));
+      await store.beginAttempts({ attempts: [begun] });
+      await store.noteInput({ token: begun.token, input: '{"url":"sent"}', inputsRevision: 2 });
+      const sent = { attempt: 1, input: { url: 'sent' }, inputsRevision: 2 };
+      expect((await stepsOf(store)).a?.attempts).toMatchObject([{ ...sent, status: 'Running' }]);
+      await store.recover({ owner: 'me', now: T0 + 5 });
+      const [claim] = await claimAll(store, T0 + 5);
+      expect((await stepsOf(store)).a?.attempts).toMatchObject([
+        { ...sent, status: 'Failed', error: { code: 'interrupted' } },
+        { attempt: 2, status: 'Running', input: null, inputsRevision: null },
+      ]);
+      await store.noteInput({ token: claim?.token ?? '', input: '{"url":"new"}', inputsRevision: 3 });
+      expect((await stepsOf(store)).a?.attempts).toMatchObject([sent, { attempt: 2, input: { url: 'new' } }]);
+    });
+
     test('is listed once it runs for long, with how long it took before', async (store) => {
       await startLeased(store, graphOf({ a: [] }));
       await store.beginAttempts({ attempts: [begun] });
