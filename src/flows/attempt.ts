@@ -192,22 +192,24 @@ async function leftToOthers(lease: Lease, services: AttemptServices): Promise<bo
 /** The steps that were leased as they became due, as claims. */
 function claimsOf(
   lease: Lease,
-  { leased = [] }: Advance,
+  { leased = [], newestRevision }: Advance,
   { next, startedAt }: { next: BirthLease; startedAt: number },
 ): readonly Claim[] {
   // If the run was stopped while the outcome was stored, the next steps are ended, not tried.
   const stop = stopOf(lease) ?? null;
-  return leased.map((step) => firstClaim({ ...lease.claim, ...step, startedAt, stop }, next));
+  return leased.map((step) => firstClaim({ ...lease.claim, ...step, newestRevision, startedAt, stop }, next));
 }
 
 /** The claim of a first attempt whose lease came with the step: it could begin when that was committed. */
 export function firstClaim(step: LeasedAtBirth, { holder }: BirthLease): Claim {
-  const { runId, flowId, revision, stepKey, stepType, triggerKey, traceparent, startedAt, loop, stop } = step;
+  const { runId, flowId, revision, newestRevision, stepKey, stepType, triggerKey, traceparent, startedAt } = step;
+  const { loop, stop } = step;
   return {
     token: tokenOf(runId, stepKey, holder),
     runId,
     flowId,
     revision,
+    newestRevision,
     stepKey,
     stepType,
     attempt: 1,

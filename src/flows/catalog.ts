@@ -6,7 +6,7 @@ import type { Manifest } from '../manifest/schema.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { whyClosed } from '../model/planner.ts';
-import type { FlowRecord, RevisionRecord, Store } from '../store/store.ts';
+import type { Claim, FlowRecord, RevisionRecord, Store } from '../store/store.ts';
 import { type PreparedInputs, type PreparedRevision, prepareRevision } from './prepared-revision.ts';
 
 /** A flow as it is deployed now. */
@@ -43,10 +43,12 @@ export interface Catalog {
   /**
    * The inputs of a step of a run that is pinned to `revision`: those of the newest revision, so that a deploy repairs
    * runs in flight, or the pinned ones if that revision says so or the newest lacks the step. A promise as for
-   * `pinned`.
+   * `pinned`. The newest may be one that another process deployed, of which this one has not heard.
    */
-  inputsOf(flowId: string, stepKey: string, revision: number): SourcedInputs | Promise<SourcedInputs>;
+  inputsOf(step: InputsQuery): SourcedInputs | Promise<SourcedInputs>;
 }
+
+type InputsQuery = Pick<Claim, 'flowId' | 'stepKey' | 'revision' | 'newestRevision'>;
 
 /** The inputs of a step, and the origin of their manifest, which decides which secrets they can name. */
 interface SourcedInputs {
@@ -142,27 +144,27 @@ export function createCatalog(
   };
 
   /** The newest revision; the store still has it if the flow's manifest is no longer loaded. */
-  const newest = async (flowId: string): Promise<NumberedRevision> => {
-    const flow = deployed.get(flowId);
-    if (flow !== undefined) return { revision: flow.record.revision, prepared: flow.prepared };
-    const record = await store.findFlow(flowId);
+  const newest = async (flowId: string, heard: number): Promise<NumberedRevision> => {
+    const known = deployed.get(flowId)?.record;
+    const record = heard > (known?.revision ?? 0) ? { revision: heard } : (known ?? (await store.findFlow(flowId)));
     if (record === undefined) throw new Error(`the flow ${flowId} is not in the store`);
     return { revision: record.revision, prepared: await pinned(flowId, record.revision) };
   };
 
-  const olderInputs = async (flowId: string, stepKey: string, revision: number): Promise<SourcedInputs> => {
+  const olderInputs = async ({ flowId, stepKey, revision, newestRevision }: InputsQuery): Promise<SourcedInputs> => {
     const own = await pinned(flowId, revision);
-    const newer = own.pinsInputs ? undefined : await newest(flowId);
+    const newer = own.pinsInputs ? undefined : await newest(flowId, newestRevision ?? 0);
     const found = (newer && inputsIn(newer.prepared, { ...newer, stepKey })) ?? inputsIn(own, { revision, stepKey });
     if (found === undefined) throw new Error(`revision ${revision} of the flow ${flowId} has no step "${stepKey}"`);
     return found;
   };
   return {
     pinned,
-    inputsOf(flowId, stepKey, revision) {
+    inputsOf(step) {
+      const { flowId, revision, newestRevision } = step;
       const flow = deployed.get(flowId);
-      const isNewest = flow?.record.revision === revision;
-      return (isNewest && inputsIn(flow.prepared, { stepKey, revision })) || olderInputs(flowId, stepKey, revision);
+      const isNewest = flow?.record.revision === revision && (newestRevision ?? 0) <= revision;
+      return (isNewest && inputsIn(flow.prepared, step)) || olderInputs(step);
     },
     prepare: (loaded) => void prepare(loaded),
     put: ({ record, loaded }) => void put(record, loaded),

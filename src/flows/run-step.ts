@@ -214,7 +214,7 @@ function prepare(
   { claim, step, readRunInput }: Preparing,
   { catalog, handlers, readSecret, ...services }: RunStepServices,
 ): Prepared | Promise<Prepared> {
-  const { flowId, revision, stepKey, stepType } = claim;
+  const { stepType } = claim;
   const handler = handlers.get(stepType);
   if (handler === undefined) {
     throw new StepFailure(
@@ -235,7 +235,7 @@ function prepare(
   };
   const inputs =
     step.items === undefined
-      ? catalog.inputsOf(flowId, stepKey, revision)
+      ? catalog.inputsOf(claim)
       : // A loop itself has no secrets.
         { inputs: step.items(), source: 'api' as const, revision: undefined };
   return inputs instanceof Promise ? inputs.then(resolve) : resolve(inputs);

@@ -52,6 +52,10 @@ describe('disabling', () => {
   });
 });
 
+const step = (stepKey: string, revision: number, newestRevision?: number) => ({
+  ...{ flowId: FLOW_ID, stepKey, revision, newestRevision },
+});
+
 describe('a pinned revision', () => {
   it('keeps its graph, read from the store once', async () => {
     const { catalog, findRevision } = await open();
@@ -68,17 +72,17 @@ describe('a pinned revision', () => {
     const { catalog } = await open();
     await catalog.deploy(one);
     await catalog.deploy(two);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({
+    expect(await catalog.inputsOf(step('a', 1))).toMatchObject({
       inputs: { written: { n: 2 } },
       source: 'folder',
       revision: 2,
     });
-    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({
+    expect(await catalog.inputsOf(step('b', 1))).toMatchObject({
       inputs: { written: {} },
       source: 'folder',
       revision: 1,
     });
-    await expect(catalog.inputsOf(FLOW_ID, 'toString', 1)).rejects.toThrow('no step "toString"');
+    await expect(catalog.inputsOf(step('toString', 1))).rejects.toThrow('no step "toString"');
   });
 
   it('takes its own inputs where it pins them, whatever the newest says of that', async () => {
@@ -86,10 +90,23 @@ describe('a pinned revision', () => {
     const pinning = loadedFlow({ ...one.manifest, pinInputs: true });
     await catalog.deploy(pinning);
     await catalog.deploy(two);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: {} }, revision: 1 });
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 2)).toMatchObject({ inputs: { written: { n: 2 } }, revision: 2 });
+    expect(await catalog.inputsOf(step('a', 1))).toMatchObject({ inputs: { written: {} }, revision: 1 });
+    expect(await catalog.inputsOf(step('a', 2))).toMatchObject({ inputs: { written: { n: 2 } }, revision: 2 });
     await catalog.deploy(pinning);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 2)).toMatchObject({ inputs: { written: {} }, revision: 3 });
+    expect(await catalog.inputsOf(step('a', 2))).toMatchObject({ inputs: { written: {} }, revision: 3 });
+  });
+
+  it('takes the inputs of a newer one that another process deployed, before it hears of that', async () => {
+    const { store, catalog, findRevision } = await open();
+    await catalog.deploy(one);
+    const other = createCatalog(store, fakeClock());
+    await other.deploy(two);
+    expect(await catalog.inputsOf(step('a', 1))).toMatchObject({ inputs: { written: {} }, revision: 1 });
+    const newer = { inputs: { written: { n: 2 } }, revision: 2 };
+    expect(await catalog.inputsOf(step('a', 1, 2))).toMatchObject(newer);
+    expect(await catalog.inputsOf(step('a', 1, 2))).toMatchObject(newer);
+    expect(await catalog.inputsOf(step('b', 1, 2))).toMatchObject({ inputs: { written: {} }, revision: 1 });
+    expect(findRevision).toHaveBeenCalledTimes(1);
   });
 
   it('says where the inputs came from: the revision that has the step', async () => {
@@ -102,10 +119,10 @@ describe('a pinned revision', () => {
     const applied = await apply(two, 1, 'folder');
     const [record] = applied.kind === 'applied' ? applied.flows : [];
     if (record === undefined) throw new Error(applied.kind);
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'folder' });
-    expect(await catalog.inputsOf(FLOW_ID, 'b', 1)).toMatchObject({ source: 'api' });
+    expect(await catalog.inputsOf(step('a', 1))).toMatchObject({ source: 'folder' });
+    expect(await catalog.inputsOf(step('b', 1))).toMatchObject({ source: 'api' });
     catalog.put({ record, loaded: { ...two, source: 'api' } });
-    expect(await catalog.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ source: 'api' });
+    expect(await catalog.inputsOf(step('a', 1))).toMatchObject({ source: 'api' });
   });
 
   it('is found where the manifest is not loaded', async () => {
@@ -114,7 +131,7 @@ describe('a pinned revision', () => {
     await catalog.deploy(two);
     const other = createCatalog(store, fakeClock());
     expect((await other.pinned(FLOW_ID, 1)).graph).toEqual(one.manifest.steps);
-    expect(await other.inputsOf(FLOW_ID, 'a', 1)).toMatchObject({ inputs: { written: { n: 2 } }, source: 'folder' });
+    expect(await other.inputsOf(step('a', 1))).toMatchObject({ inputs: { written: { n: 2 } }, source: 'folder' });
     expect(other.find(FLOW_ID)).toBeUndefined();
   });
 
@@ -122,6 +139,6 @@ describe('a pinned revision', () => {
     const { catalog } = await open();
     await catalog.deploy(one);
     await expect(catalog.pinned(FLOW_ID, 9)).rejects.toThrow(`revision 9 of the flow ${FLOW_ID}`);
-    await expect(catalog.inputsOf('other', 'a', 1)).rejects.toThrow('the flow other');
+    await expect(catalog.inputsOf({ ...step('a', 1), flowId: 'other' })).rejects.toThrow('the flow other');
   });
 });

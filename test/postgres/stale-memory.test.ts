@@ -487,3 +487,42 @@ describe('a delivery that is sent again by hand', () => {
     expect(await runs()).toEqual(['a']);
   });
 });
+
+describe('a step of a run in flight', () => {
+  const steps = (first: object, value: number) => ({
+    first,
+    second: { type: 'Transform', inputs: { value }, runAfter: { first: ['Succeeded'] } },
+  });
+  const secondOf = async (runId: string) => {
+    const listed = await until(
+      () => there.store.listSteps(runId),
+      (found) => found?.find(({ stepKey }) => stepKey === 'second')?.status === 'Succeeded',
+    );
+    return listed?.find(({ stepKey }) => stepKey === 'second');
+  };
+  const newest = { output: 2, attempts: [{ inputsRevision: 2 }] };
+
+  test('that follows at once has the inputs that another replica deployed meanwhile', async () => {
+    const first = { type: 'NoOp' };
+    await deploy(there, { ...manifestOf('a'), steps: steps(first, 1) });
+    const advance = here.store.advance.bind(here.store);
+    vi.spyOn(here.store, 'advance').mockImplementationOnce(async (...outcome) => {
+      await deploy(there, { ...manifestOf('a', {}, '2'), steps: steps(first, 2) });
+      return advance(...outcome);
+    });
+    const { runId } = await deliver(here);
+    expect(await secondOf(runId)).toMatchObject(newest);
+    expect(here.triggers().find(slug())?.flow.record.revision).toBe(1);
+  });
+
+  test('that waited has the inputs that another replica deployed meanwhile', async () => {
+    const first = { type: 'WaitForSignal', inputs: { signalName: 'go' } };
+    await deploy(there, { ...manifestOf('a'), steps: steps(first, 1) });
+    vi.spyOn(there.store, 'claimDue').mockResolvedValue({ claims: [], nextDueAt: null, isKept: false });
+    const { runId } = await deliver(here);
+    await deploy(there, { ...manifestOf('a', {}, '2'), steps: steps(first, 2) });
+    expect((await ask(here, 'POST', `/runs/${runId}/signals/go`)).status).toBe(200);
+    expect(await secondOf(runId)).toMatchObject(newest);
+    expect(here.triggers().find(slug())?.flow.record.revision).toBe(1);
+  });
+});

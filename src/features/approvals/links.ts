@@ -77,7 +77,7 @@ export class AnswerLinks {
 
   /** Undefined if the step takes no answers by links in this revision. */
   async questionOf(flowId: string, stepKey: string, revision: number): Promise<Question | undefined> {
-    const { inputs } = await this.#connected().catalog.inputsOf(flowId, stepKey, revision);
+    const { inputs } = await this.#connected().catalog.inputsOf({ flowId, stepKey, revision });
     return questionIn(inputs.written, stepKey);
   }
 

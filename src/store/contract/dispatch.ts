@@ -139,6 +139,8 @@ export interface Claim {
   readonly runId: string;
   readonly flowId: string;
   readonly revision: number;
+  /** The newest revision of the flow, where other processes may have deployed it. */
+  readonly newestRevision?: number | null | undefined;
   readonly stepKey: string;
   readonly stepType: string;
   /** From 1. */
@@ -266,6 +268,8 @@ export interface Advance {
   readonly dispatched: readonly string[];
   /** Those of them that the caller leases; absent if there are none. */
   readonly leased?: readonly LeasedStep[] | undefined;
+  /** As in their claims. */
+  readonly newestRevision?: Claim['newestRevision'];
   readonly skipped: readonly { readonly stepKey: string; readonly reason: string }[];
   /** Loops that ended with their last iteration. */
   readonly loops: readonly EndedLoop[];

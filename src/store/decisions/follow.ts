@@ -47,7 +47,7 @@ export function* advance(rows: RunRows, given: StepOutcome, lease?: BirthLease):
   const followed = end === null ? undefined : yield* followEnd(rows, { ...held.run, runId, status: end, at });
   const runStatus = end ?? status;
   const advance = { runStatus, endedRun, dispatched, skipped, loops, ...followed, ...(subRun && { subRun }) };
-  return leased.length === 0 ? advance : { ...advance, leased };
+  return leased.length === 0 ? advance : { ...advance, leased, newestRevision: held.run.newestRevision };
 }
 
 /** Starts the sub-run that a step asks for; whether it started becomes the step's result. */

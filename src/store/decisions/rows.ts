@@ -41,6 +41,8 @@ export interface FoundRun extends StopTimes {
   readonly triggerType: RunTriggerType;
   readonly startedAt: number;
   readonly timeoutAt: number | null;
+  /** That of its flow; null where this process knows all deploys. */
+  readonly newestRevision?: number | null;
 }
 
 /** A run that ends now, with what its end is counted by. */

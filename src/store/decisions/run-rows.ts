@@ -43,9 +43,13 @@ function makeRunRows(port: Port): RunRows {
 
 const makeIds = () => createIdSource();
 
+/** The newest revision of the flow of a run `r`. Null on SQLite: the one process that has it knows all deploys. */
+export const NEWEST_REVISION = `
+  (SELECT f.revision FROM sluice.flows AS f WHERE f.id = r.flow_id /*sqlite: AND false */) AS "newestRevision"`;
+
 const runFields =
   fixed(`r.status, r.flow_id AS "flowId", r.revision, r.trigger_type AS "triggerType", r.started_at AS "startedAt",
-  r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt", r.timed_out_at AS "timedOutAt"`);
+  r.timeout_at AS "timeoutAt", r.cancel_requested_at AS "cancelRequestedAt", r.timed_out_at AS "timedOutAt", ${NEWEST_REVISION}`);
 
 type Read = 'findHeld' | 'findRun' | 'findOrigin' | 'graphOf' | 'newId' | 'hasLease' | 'listOverdueRuns' | 'reopenRun';
 

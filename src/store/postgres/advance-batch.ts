@@ -6,6 +6,7 @@ import { advance } from '../decisions/follow.ts';
 import type { RunnableRevision } from '../decisions/revisions.ts';
 import { revisionOf } from '../decisions/revisions.ts';
 import type { FoundRun, RunReads, RunWrites } from '../decisions/rows.ts';
+import { NEWEST_REVISION } from '../decisions/run-rows.ts';
 import { toJson } from '../json-columns.ts';
 import type { Advance, BirthLease, StepOutcome } from '../store.ts';
 import { uuidOf } from '../uuids.ts';
@@ -77,8 +78,8 @@ type KnownRuns = ReadonlyMap<string, KnownRun>;
 // Locks in the same order as everywhere: runs before steps, each by key.
 const LOCK_RUNS = `
   SELECT id, status, flow_id AS "flowId", revision, trigger_type AS "triggerType", started_at AS "startedAt", timeout_at AS "timeoutAt",
-    cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt"
-  FROM sluice.runs WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE`;
+    cancel_requested_at AS "cancelRequestedAt", timed_out_at AS "timedOutAt", ${NEWEST_REVISION}
+  FROM sluice.runs AS r WHERE id = ANY($1::uuid[]) ORDER BY id FOR UPDATE`;
 
 const LOCK_HELD = `
   SELECT s.run_id AS "runId", s.step_key AS "stepKey", s.attempt_count AS attempt, s.lease_token AS holder

@@ -6,6 +6,7 @@ import { type ClaimReads, type ClaimWrites, claim, type DueStep } from '../decis
 import { asking, decide, decideNow } from '../decisions/decision.ts';
 import { scopes } from '../decisions/following.ts';
 import type { SignalRow } from '../decisions/rows.ts';
+import { NEWEST_REVISION } from '../decisions/run-rows.ts';
 import type { Claim, ClaimRequest, StepAddress } from '../store.ts';
 import { jsonRows, type Sql } from './sql.ts';
 
@@ -15,7 +16,7 @@ export const DUE_STEP = `
   s.attempt_count AS "attemptCount", s.attempt_base AS "attemptBase", s.interruptions, s.deaths,
   s.lone_deaths AS "loneDeaths", s.lease_token AS "leaseToken", s.wait, s.due_at AS "dueAt",
   s.lease_owner IS NULL AND s.attempt_count = 0 AND s.wait IS NULL AS "isPlain", r.trigger_key AS "triggerKey", r.traceparent, r.cancel_requested_at AS "cancelRequestedAt",
-  r.timed_out_at AS "timedOutAt"`;
+  r.timed_out_at AS "timedOutAt", ${NEWEST_REVISION}`;
 
 /**
  * Locks steps and their runs for a claim. Skips rows that another transaction has locked: they are being claimed, ended

@@ -32,6 +32,8 @@ export function leases({ test }: StoreUnderTest): void {
           runId: id(100),
           flowId,
           revision: 1,
+          // Only from a database that other processes deploy to.
+          ...(claims[0]?.newestRevision !== undefined && { newestRevision: 1 }),
           stepKey: 'a',
           stepType: 'NoOp',
           attempt: 1,
