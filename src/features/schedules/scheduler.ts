@@ -1,5 +1,7 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Cron } from 'croner';
 import type { Logger } from 'pino';
+import { StoreUnavailableError } from '../../errors.ts';
 import { readTrigger } from '../../expressions/order-key.ts';
 import { type Catalog, type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { type Engine, type RefreshFlow, START_TRIES, type TriggerResult } from '../../flows/engine.ts';
@@ -65,6 +67,9 @@ const LONGEST_SLEEP_MS = 60_000;
 /** A tick this late was missed: the machine was asleep, or the store was unavailable. */
 const MISSED_AFTER_MS = 30_000;
 const RETRY_MS = 1000;
+/** Replicas that change schedules in step outrun each other again and again; after a random pause they do not. */
+const MOVED_TRIES = 20;
+const MOVED_PAUSE_MS = 50;
 /** A clock corrected by less than this must not fire a tick a second time. */
 const CORRECTION_MS = 60_000;
 const NO_BODY = { body: new Uint8Array(0), contentType: null, headers: {} } as const;
@@ -159,12 +164,13 @@ class CronScheduler implements Scheduler {
   /** Runs one at a time, and again if another process changed a schedule that this one was about to change. */
   #turn<Value>(work: () => Promise<Value>): Promise<Value> {
     return this.#queue.run(async () => {
-      for (let left = START_TRIES; ; left -= 1) {
+      for (let left = MOVED_TRIES; ; left -= 1) {
         try {
           return await work();
         } catch (error) {
           if (!(error instanceof ScheduleMovedError) || left === 1) throw error;
         }
+        await wait(Math.random() * MOVED_PAUSE_MS);
       }
     });
   }
@@ -329,7 +335,7 @@ class CronScheduler implements Scheduler {
 }
 
 /** Another process changed a schedule after it was read. */
-class ScheduleMovedError extends Error {
+class ScheduleMovedError extends StoreUnavailableError {
   constructor(jobId: string) {
     super(`another process keeps changing the schedule ${jobId}`);
     this.name = 'ScheduleMovedError';

@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { StoreUnavailableError } from '../../../src/errors.ts';
 import { schedulesStore } from '../../../src/features/schedules/store.ts';
 import type { CronTrigger } from '../../../src/manifest/schema.ts';
 import type { RunDetail, Store } from '../../../src/store/store.ts';
@@ -322,6 +323,25 @@ describe('a cron trigger', () => {
       before.push(() => other.scheduler.setPaused(JOB, true));
       await service.scheduler.trigger(JOB);
       expect(await only(service)).toMatchObject({ isPaused: true, nextAt: null, lastAt: START });
+    });
+
+    it('is changed however often the other one was first', async () => {
+      const store = await openStore();
+      const { service, before } = await openBeside(store);
+      const other = await open(cron(), store, START);
+      for (let left = 9; left > 0; left -= 1) {
+        before.push(() => other.scheduler.setCron(JOB, `${left} * * * *`));
+      }
+      expect(await service.scheduler.setPaused(JOB, true)).toMatchObject({ isPaused: true, nextAt: null });
+      expect(await only(service)).toMatchObject({ isPaused: true, nextAt: null, cronOverride: '9 * * * *' });
+    });
+
+    it('is not changed if the other one is always first, which the sender may try again', async () => {
+      const store = await openStore();
+      const always = withVerbs(store, schedulesStore, { changeSchedule: async () => undefined });
+      await open(cron(), store);
+      const service = await open(cron(), always, START);
+      await expect(service.scheduler.setPaused(JOB, true)).rejects.toThrow(StoreUnavailableError);
     });
   });
 
