@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { expect, inject, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { createConnections } from '../../src/store/postgres/connections.ts';
 import { losesConnection, Outage } from '../../src/store/postgres/outage.ts';
+import type { Sql } from '../../src/store/postgres/sql.ts';
 import { eventually } from '../e2e/service.ts';
 import { acceptanceOf } from '../store/samples.ts';
 import { runSql, storeOptions } from './schemas.ts';
@@ -92,3 +93,50 @@ test.each(['25006', '57P01', '57P02', '57P03', '57P04', '53100', '53200', '53300
     expect(probe).toHaveBeenCalledTimes(1);
   },
 );
+
+describe('a transaction with statements that do not wait for each other fails with the error of the first', () => {
+  const raise = (code: string) => `DO $$ BEGIN RAISE EXCEPTION 'the first one' USING ERRCODE = '${code}'; END $$`;
+  /** Its caller hears of it after the callers of the next statements. */
+  const heardLate = async (answer: Promise<unknown>) => {
+    for (let turns = 0; turns < 9; turns += 1) await Promise.resolve();
+    return answer.then((value) => value).then((value) => value);
+  };
+
+  function write(work: (sql: Sql) => Promise<unknown>) {
+    const own = createConnections({ ...storeOptions('public'), replica: 'test' });
+    onTestFinished(() => own.close());
+    return own.transact('write', work);
+  }
+
+  test('whose caller hears of it last', async () => {
+    const failing = write((sql) => Promise.all([heardLate(sql.run('SELECT 1 / 0')), sql.run('SELECT 1')]));
+    await expect(failing).rejects.toMatchObject({ message: 'division by zero', cause: { code: '22012' } });
+  });
+
+  test('that was awaited, before one that was not', async () => {
+    const failing = write((sql) => {
+      const first = heardLate(sql.run('SELECT 1 / 0'));
+      sql.later('SELECT 2');
+      return Promise.all([first, sql.run('SELECT 1')]);
+    });
+    await expect(failing).rejects.toMatchObject({ message: 'division by zero' });
+  });
+
+  test('that its work went on without', async () => {
+    const failing = write((sql) => sql.run('SELECT 1 / 0').catch(() => 0));
+    await expect(failing).rejects.toMatchObject({ message: 'division by zero' });
+  });
+
+  test.each([
+    ['again if that is a conflict', '40001', 5],
+    ['once if that was cancelled', '57014', 1],
+  ])('and runs %s', async (_, code, expected) => {
+    let tries = 0;
+    const failing = write((sql) => {
+      tries += 1;
+      return Promise.all([heardLate(sql.run(raise(code))), sql.run('SELECT 1')]);
+    });
+    await expect(failing).rejects.toMatchObject({ message: 'the first one', cause: { code } });
+    expect(tries).toBe(expected);
+  });
+});

@@ -96,12 +96,14 @@ export function createConnections({ url, applicationName, ...options }: Connecti
     const asking = purpose === 'read' ? setTimeout(() => outage.ask(), READ_ASK_MS).unref() : undefined;
     let broken: Error | undefined;
     const later: Promise<unknown>[] = [];
+    const failures = new Failures();
     try {
       sendInOneWrite(client);
-      void client.query(options.isPooled === true ? begin + settingsOf(purpose) : begin).catch(() => {});
+      later.push(failures.noted(client.query(options.isPooled === true ? begin + settingsOf(purpose) : begin)));
       const committed = async () => {
         const slot = slots.of(client);
-        const sql = sqlOf(client, { statements, slot, schema, replica, instance, bounds, chainKey, later });
+        const own = { statements, slot, schema, replica, instance, bounds, chainKey, later };
+        const sql = sqlOf(client, { ...own, noted: (answer) => failures.noted(answer) });
         const value = await work(sql);
         sendTogether(sql, partsOf(sql.counts, sql.slot));
         sendInOneWrite(client);
@@ -111,7 +113,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
       };
       return await outage.during(committed());
     } catch (error) {
-      const first = await firstFailure(later, error);
+      const first = failures.causeOf(error);
       const failure = outage.noticed(first);
       // A connection that is lost, or does not answer, ends its transaction by itself.
       broken =
@@ -164,7 +166,9 @@ async function commit(client: pg.PoolClient, later: readonly Promise<unknown>[])
   const from = performance.now();
   const [{ command }] = await Promise.all([client.query('COMMIT'), ...later]);
   // PostgreSQL rolls a transaction back, without an error, if one of its statements failed.
-  if (command !== 'COMMIT') throw new Error('a statement of the transaction failed');
+  if (command !== 'COMMIT') {
+    throw Object.assign(new Error('a statement of the transaction failed'), { code: FAILED_BEFORE });
+  }
   return (performance.now() - from) / 1000;
 }
 
@@ -306,12 +310,21 @@ class Slots {
   }
 }
 
-/** After a failed statement the following ones fail too, for no other reason. */
-async function firstFailure(later: readonly Promise<unknown>[], error: unknown): Promise<unknown> {
-  if (codeOf(error) !== FAILED_BEFORE) return error;
-  const settled = await Promise.allSettled(later);
-  const first = settled.find(({ status }) => status === 'rejected');
-  return first?.status === 'rejected' ? first.reason : error;
+/** Knows the statement that failed first: the following ones of its transaction fail too, for no other reason. */
+class Failures {
+  #first: unknown;
+
+  /** Answers come in the order of the statements, but their callers may hear of them in another order. */
+  noted<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    answer.catch((error: unknown) => {
+      this.#first ??= error;
+    });
+    return answer;
+  }
+
+  causeOf(error: unknown): unknown {
+    return codeOf(error) === FAILED_BEFORE ? (this.#first ?? error) : error;
+  }
 }
 
 const FAILED_BEFORE = '25P02';

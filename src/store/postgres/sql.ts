@@ -170,6 +170,8 @@ interface SqlContext extends Pick<Sql, 'slot' | 'schema' | 'replica' | 'instance
   readonly chainKey: ChainKey | undefined;
   /** Receives the answers that the end of the transaction waits for. */
   readonly later: Promise<unknown>[];
+  /** Sees every answer, before its caller does. */
+  readonly noted: <Answer>(answer: Promise<Answer>) => Promise<Answer>;
 }
 
 /**
@@ -184,17 +186,14 @@ export function sendInOneWrite(client: pg.PoolClient): void {
 }
 
 /** The statements of one transaction. */
-export function sqlOf(client: pg.PoolClient, { statements, later, chainKey, ...given }: SqlContext): Sql {
+export function sqlOf(client: pg.PoolClient, { statements, later, noted, chainKey, ...given }: SqlContext): Sql {
   const send = (statement: { readonly text: string; readonly name?: string }, values: readonly SqlValue[]) => {
     sendInOneWrite(client);
-    return client.query({ ...statement, values: values.map(toParameter), types });
+    return noted(client.query({ ...statement, values: values.map(toParameter), types }));
   };
   const query = (text: string, values: readonly SqlValue[]) => send(statements.of(text), values);
-  const write = (answer: Promise<unknown>) => {
-    // Checked at the end of the transaction; nothing waits for it before that.
-    answer.catch(() => {});
-    later.push(answer);
-  };
+  /** Checked at the end of the transaction; nothing waits for it before that. */
+  const write = (answer: Promise<unknown>) => void later.push(answer);
   const counts = new CollectedCounts();
   const own = new Made();
   const ask = (asked: Query) => send(statements.ofQuery(asked), asked.values);
