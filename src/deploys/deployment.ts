@@ -118,7 +118,7 @@ interface DeploymentServices
   extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog'> {
   readonly store: Parameters<typeof createDeployer>[0]['store'] & Pick<Store, 'listFlows'>;
   readonly catalog: Catalog;
-  readonly triggers: Pick<TriggersInForce, 'renew'>;
+  readonly triggers: Pick<TriggersInForce, 'current' | 'renew'>;
   readonly extensions: PreparedExtensions;
   /** Path of the folder of manifests. */
   readonly folder: string;
@@ -311,8 +311,13 @@ function noteUnreadable(
   if (catalog.unreadable().length + unreadable.length + refused.length === 0) return;
   catalog.noteUnreadable([...unreadable, ...refused]);
   triggers.renew();
-  logUnreadable(unreadable, { find: catalog.find, logger });
+  logUnreadable(unreadable, { ...inForce({ catalog, triggers }), logger });
 }
+
+const inForce = ({ catalog, triggers }: Pick<DeploymentServices, 'catalog' | 'triggers'>) => ({
+  find: catalog.find,
+  isServed: (slug: string) => triggers.current().find(slug) !== undefined,
+});
 
 async function deleteFlow(
   flowId: string,
@@ -364,10 +369,7 @@ async function startFrom(
   const stored = new Set([...refused, ...kept].map(({ flowId }) => flowId));
   const isServed = ({ flowId }: { flowId: string }) =>
     stored.has(flowId) || !flows.some(({ manifest }) => manifest.id === flowId);
-  const told = unreadable.map(
-    (manifest) =>
-      `error ${whatUnreadable(manifest, manifest.flowId === undefined ? undefined : catalog.find(manifest.flowId))}`,
-  );
+  const told = unreadable.map((manifest) => `error ${whatUnreadable(manifest, inForce(services))}`);
   const lines = [...told, ...warningsOf(outcomes), ...orphansOf({ flows, unreadable }, catalog)];
   return { refused, replaced, warnings: [...lines, ...warnings.filter(isServed).map(({ message }) => message)] };
 }

@@ -66,6 +66,7 @@ const calm: Asked = {
   refused: { count: 0, firstAt: null, redelivered: 0 },
   orders: { stopped: [], keyless: [] },
   unreadable: [],
+  isServed: () => false,
   newKeys: [],
   lacking: [],
 };

@@ -104,3 +104,37 @@ describe('a deployed trigger whose verifier has gone', () => {
     expect((await deliver('own')).answer.reason).toBe('flow_unreadable');
   });
 });
+
+describe('a flow that was never deployed, because its manifest cannot be read', () => {
+  const brokenId = '0b000000-0000-4000-8000-000000000002';
+  const shared = hook('both', { webhookShared: true });
+  const broken = {
+    id: brokenId,
+    name: 'broken',
+    version: '1',
+    triggers: { ours: shared, mine: hook('mine') },
+    steps: { call: { type: 'HttpRequest', inputs: { url: 'https://example.com', headers: { a: 'env:MISSING' } } } },
+  };
+
+  it('is reported without the deliveries that the other flows of a shared slug get', async () => {
+    await workspace.writeManifest('orders.json', { ...manifest, triggers: { theirs: shared } });
+    await workspace.writeManifest('broken.json', broken);
+    await start({});
+    expect((await deliver('both')).status).toBe(200);
+    for (const name of ['mine', brokenId]) expect((await deliver(name)).answer.reason).toBe('flow_unreadable');
+    const message =
+      'broken gets no delivery to both, which other flows answer; it answers all others with 503, and starts no run by ' +
+      'hand or by a schedule: ';
+    expect(await attention()).toEqual([expect.objectContaining({ message: expect.stringContaining(message) })]);
+    expect(app.warnings).toContainEqual(expect.stringContaining(`error ${message}`));
+    expect(workspace.logged.filter((line) => line.includes(message))).toHaveLength(1);
+  });
+
+  it('is reported to answer 503 where no other flow answers', async () => {
+    await workspace.writeManifest('broken.json', broken);
+    await start({});
+    expect((await deliver('both')).answer.reason).toBe('flow_unreadable');
+    const message = 'broken answers every delivery with 503, and starts no run by hand or by a schedule: ';
+    expect(await attention()).toEqual([expect.objectContaining({ message: expect.stringContaining(message) })]);
+  });
+});

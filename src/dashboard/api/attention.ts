@@ -142,6 +142,7 @@ async function readSituation(services: DashboardServices): Promise<Situation> {
     triggers: triggers().list(),
     apart: triggers().apart(),
     unreadable: catalog.unreadable(),
+    isServed: (slug) => triggers().find(slug) !== undefined,
     storage,
     ended,
     deliveries,

@@ -44,6 +44,8 @@ export interface Situation {
   readonly apart: ReturnType<TriggerTable['apart']>;
   /** Manifests of the folder that are not deployed as they are. */
   readonly unreadable: readonly UnreadableManifest[];
+  /** Whether deliveries to a slug reach a trigger. */
+  readonly isServed: (slug: string) => boolean;
   /** Flows with steps that wait for a secret, and what the first such step lacks. */
   readonly lacking: readonly { readonly flowId: string; readonly runId: string; readonly why: string }[];
   /** Runs that ended in the last 24 hours, counted from a whole hour. */

@@ -9,15 +9,22 @@ import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** One for each noted manifest of the folder, each other flow that lacks something, and each trigger of the rest. */
-export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation): Finding<'manifest_unreadable'>[] {
+export function unreadableFlows({
+  flows,
+  unreadable,
+  isServed,
+  lacking,
+  apart,
+}: Situation): Finding<'manifest_unreadable'>[] {
+  const find = (flowId: string | undefined) => flows.find(({ record }) => record.id === flowId);
   const item = (message: string, link: string, about: Pick<Finding, 'flowId' | 'triggerKey' | 'about'> = {}) =>
     ({ kind: 'manifest_unreadable', message, link, ...about }) as const;
   const ofFolder = unreadable.map((manifest) => {
-    const flow = flows.find(({ record }) => record.id === manifest.flowId);
+    const flow = find(manifest.flowId);
     // The file distinguishes two manifests without a page.
     const link =
       flow === undefined ? `/flows/flows#${encodeURIComponent(manifest.file)}` : `/flows/flows/${flow.record.id}`;
-    return item(whatUnreadable(manifest, flow), link, { about: manifest.file });
+    return item(whatUnreadable(manifest, { find, isServed }), link, { about: manifest.file });
   });
   const told = new Set(unreadable.map(({ flowId }) => flowId));
   const others = flows.flatMap(({ record: { id, name }, loaded }) => {
@@ -29,7 +36,7 @@ export function unreadableFlows({ flows, unreadable, lacking, apart }: Situation
   });
   // Includes steps of older revisions, which have runs in flight.
   const ofSteps = lacking.flatMap(({ flowId, runId, why }) => {
-    const isTold = flows.find(({ record }) => record.id === flowId)?.loaded.unreadable !== undefined;
+    const isTold = find(flowId)?.loaded.unreadable !== undefined;
     return isTold
       ? []
       : [
