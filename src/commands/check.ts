@@ -326,6 +326,8 @@ export async function restoreDeployed(
   const refuse = () => Promise.reject(new Error('a database opened for inspection is read-only'));
   const store = {
     ...inspection,
+    // The catalog has all of them, as they were restored.
+    listFlows: async () => [],
     // A start would store facts about secrets and settings here.
     renewNeeds: async () => {},
     applyDeploys: refuse,

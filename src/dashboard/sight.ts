@@ -117,16 +117,23 @@ export async function refuseServiceWide(request: FastifyRequest): Promise<void> 
 
 type GuardServices = Pick<DashboardServices, 'catalog' | 'store' | 'triggers'>;
 
-/** Makes a `preHandler` hook: a party that must not see a flow gets the answers for an unknown one. */
+/**
+ * Makes a `preHandler` hook: a party that must not see a flow gets the answers for an unknown one. After it, this
+ * process knows what other replicas did to the flow that the path names.
+ */
 export function hideOthers(services: GuardServices & Pick<DashboardServices, 'receiver'>) {
   const { confirm } = services.receiver;
   return async (request: FastifyRequest): Promise<void> => {
     const { limit = 'refused' } = request.routeOptions.config;
     if (limit === 'none' || limit === 'filtered' || limit === 'refused') return;
     const sight = sightOf(request, services);
-    if (sight === undefined) return;
-    const hide = typeof limit === 'function' ? limit : HIDDEN[limit];
     const params = request.params as Params;
+    if (sight === undefined) {
+      const name = typeof limit === 'function' ? null : NAMED[limit](params);
+      if (name !== null) await confirm?.(name);
+      return;
+    }
+    const hide = typeof limit === 'function' ? limit : HIDDEN[limit];
     const asked = new Set<string>(limit === 'webhook' ? [params.idOrSlug ?? ''] : []);
     const has: Sight['has'] = (flowId) => {
       if (flowId !== null) asked.add(flowId);
@@ -169,6 +176,15 @@ const HIDDEN: Readonly<Record<Subject, HideFrom>> = {
     const isSeen = found.length > 0 && found.every(({ trigger }) => sight.has(trigger.flowId));
     return isSeen ? undefined : new HttpError('unknown_flow', `No webhook has the address ${idOrSlug}`);
   },
+};
+
+/** The name in a path that leads to a flow; null if the store is asked for the subject anyway. */
+const NAMED: Readonly<Record<Subject, (params: Params) => string | null>> = {
+  flow: ({ id = '' }) => id,
+  run: () => null,
+  delivery: () => null,
+  schedule: ({ jobId = '' }) => flowOfJob(jobId),
+  webhook: ({ idOrSlug = '' }) => idOrSlug,
 };
 
 /** Whether an id belongs to a flow that a party can see, or to a run, a delivery or a schedule of one. */

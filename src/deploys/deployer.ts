@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
+import { startedFlowsIn } from '../manifest/sub-flows.ts';
 import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
@@ -14,6 +15,7 @@ import { type DeployFolder, type FolderOptions, folderOf, type ReplacedFlow } fr
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
   claimsOf,
+  isStale,
   openRevision,
   type Restored,
   refreshFlow,
@@ -90,7 +92,7 @@ interface DeployerServices extends StoredServices {
   /** Called with changed, refused and access-widening deploys; the deploy waits for it. */
   readonly onTold?: ((outcomes: readonly ToldDeploy[]) => Promise<void>) | undefined;
   readonly store: StoredServices['store'] &
-    Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'findSuperseded' | 'listRoutes'>;
+    Pick<Store, 'readLiveFlow' | 'applyDeploys' | 'deleteFlow' | 'findSuperseded' | 'listFlows' | 'listRoutes'>;
 }
 
 /** The plan for one flow. */
@@ -226,12 +228,27 @@ class FlowDeployer implements Deployer {
     for (const flow of flows) this.#offered.set(flow.manifest.id, flow);
   }
 
+  /** Applies what other processes did to flows that could object: those that these start, and those with their slugs. */
+  async #takeUp(flows: readonly LoadedFlow[]): Promise<void> {
+    const { store, catalog } = this.#services;
+    const names = flows.flatMap((flow) => [
+      ...claimsOf(flow).keys(),
+      ...startedFlowsIn(flow.manifest).map(({ flowId }) => flowId),
+    ]);
+    if (names.length === 0) return;
+    for (const record of await store.listFlows([...new Set(names)])) {
+      const flow = catalog.find(record.id);
+      if (isStale({ record, flow })) await refreshFlow(record.id, this.#services, this.#offered.get(record.id));
+    }
+  }
+
   /** Flows that are `stuck` are refused, because that number of runs always blocked them. */
   async #planAll(
     flows: readonly LoadedFlow[],
     options: DeployOptions,
     stuck: ReadonlyMap<string, number> = new Map(),
   ): Promise<Planned[]> {
+    await this.#takeUp(flows);
     const folder = folderOf(flows, this.#services, { ...options, former: await this.#formerRoutes(flows) });
     const turn = inTurns();
     let planned: Planned[] = [];

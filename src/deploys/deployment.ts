@@ -1,5 +1,4 @@
 import { watch } from 'node:fs';
-import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { ENV_FILE } from '../config/env-file.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
@@ -20,10 +19,11 @@ import type { Manifest } from '../manifest/schema.ts';
 import { DEPLOY_ACTIONS, type DeployOutcome, type Override } from '../model/finding.ts';
 import { ALERT_FLOW_ID } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
-import type { RevisionRecord, Store } from '../store/store.ts';
+import type { RevisionRecord } from '../store/store.ts';
 import type { TriggersInForce } from '../webhooks/triggers.ts';
 import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
 import type { NeedsReader } from './needs.ts';
+import { isStale } from './stored-flows.ts';
 import { logUnreadable, whatUnreadable } from './unreadable.ts';
 
 /** The manifests in force, and how to replace them while the service runs. */
@@ -116,7 +116,6 @@ type Deployer = ReturnType<typeof createDeployer>;
 
 interface DeploymentServices
   extends Omit<Parameters<typeof createDeployer>[0], 'rules' | 'gates' | 'onDeployed' | 'onTold' | 'catalog'> {
-  readonly store: Parameters<typeof createDeployer>[0]['store'] & Pick<Store, 'listFlows'>;
   readonly catalog: Catalog;
   readonly triggers: Pick<TriggersInForce, 'current' | 'renew'>;
   readonly extensions: PreparedExtensions;
@@ -144,9 +143,7 @@ function confirming({
   const confirmAll = async (names: ReadonlySet<string>) => {
     next = undefined;
     const stored = (await store.listFlows([...names])).map((record) => ({ record, flow: catalog.find(record.id) }));
-    const stale = stored.filter(({ record, flow }) =>
-      flow === undefined ? record.deletedAt === undefined : !isDeepStrictEqual(flow.record, record),
-    );
+    const stale = stored.filter(isStale);
     for (const { record } of stale) await refresh(record.id);
     return stale.every(({ record, flow }) => catalog.find(record.id) === flow);
   };
@@ -329,6 +326,8 @@ async function deleteFlow(
     deployer,
   }: Pick<DeploymentServices, 'catalog' | 'triggers' | 'folder' | 'extensions'> & { readonly deployer: Deployer },
 ): Promise<Deletion> {
+  // Another process may have deployed it.
+  if (catalog.find(flowId) === undefined) await deployer.refresh(flowId);
   if (catalog.find(flowId) === undefined) return { kind: 'unknown' };
   const { flows, issues } = await loadManifests(folder, extensions.rules.folder);
   const own = flows.find(({ manifest }) => manifest.id === flowId);

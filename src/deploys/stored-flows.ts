@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import type { Catalog, DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
@@ -169,6 +170,11 @@ async function staleNeeds(
     runsInFlight: 0,
   } as const;
   return { renewal, outcome: { ...about, revision: record.revision, access, routes, findings } };
+}
+
+/** Whether another process did something to a flow that is not applied here yet; `flow` is what is in force. */
+export function isStale({ record, flow }: { record: FlowRecord; flow: DeployedFlow | undefined }): boolean {
+  return flow === undefined ? record.deletedAt === undefined : !isDeepStrictEqual(flow.record, record);
 }
 
 /** Applies what another process did to a flow: deployed, enabled, disabled, drained, resumed or deleted it. */

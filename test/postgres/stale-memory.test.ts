@@ -332,6 +332,95 @@ describe('a flow that another replica closed or opened', () => {
   });
 });
 
+describe('a call about a flow', () => {
+  const cron = { nightly: { type: 'cron', inputs: { cronExpression: '0 0 1 1 *' } } };
+  const withCron = (flow: string) => {
+    const manifest = manifestOf(flow);
+    return { ...manifest, triggers: { ...manifest.triggers, ...cron } };
+  };
+  const path = (rest = '') => `/flows/${idOf('a')}${rest}`;
+  const schedule = (verb: string) => `/schedules/flow-${idOf('a')}-nightly/${verb}`;
+  const look = async (app: SluiceApp, of: string) => {
+    const response = await app.fastify.inject(`/flows/api${of}`);
+    return { status: response.statusCode, answer: response.json() };
+  };
+  const sample = { body: '{"n":1}', headers: {} };
+
+  test.each<[string, () => Promise<{ readonly status: number }>]>([
+    ['is read', () => look(here, path())],
+    ['has its paths read', () => look(here, path('/paths'))],
+    ['has its drain read', () => look(here, path('/drain'))],
+    ['is drained', () => ask(here, 'POST', path('/drain'))],
+    ['is resumed', () => ask(here, 'POST', path('/resume'))],
+    ['is disabled', () => ask(here, 'POST', path('/disable'))],
+    ['is deleted', () => ask(here, 'DELETE', path())],
+    ['has its schedule paused', () => ask(here, 'POST', schedule('pause'))],
+    ['has its schedule fired', () => ask(here, 'POST', schedule('trigger'))],
+    ['has its schedule changed', () => ask(here, 'PUT', schedule('cron'), { cronExpression: '0 1 * * *' })],
+    ['has a dry run', () => ask(here, 'POST', `/webhooks/dry-run/${slug()}`, sample)],
+  ])('of which the replica has not heard: it %s', async (_what, call) => {
+    await deploy(there, withCron('a'));
+    expect((await call()).status).toBe(200);
+  });
+
+  test('that another replica drained and resumed says so', async () => {
+    await deploy(there, manifestOf('a'));
+    await deliver(here);
+    await ask(there, 'POST', path('/drain'));
+    expect((await look(here, path('/drain'))).answer).toMatchObject({ draining: true });
+    await ask(there, 'POST', path('/resume'));
+    expect((await look(here, path('/drain'))).answer).toMatchObject({ draining: false });
+  });
+
+  test('that another replica deleted gets 404', async () => {
+    await deploy(there, withCron('a'));
+    await deliver(here);
+    expect((await ask(there, 'DELETE', path())).status).toBe(200);
+    expect((await look(here, path())).status).toBe(404);
+    expect((await ask(here, 'DELETE', path())).status).toBe(404);
+    expect((await ask(here, 'POST', schedule('pause'))).status).toBe(404);
+  });
+});
+
+describe('a deploy', () => {
+  const own = { webhookShared: false };
+
+  test('gets a slug that another replica freed: the flow was deleted', async () => {
+    await deploy(there, manifestOf('a', own));
+    await deliver(here);
+    await ask(there, 'DELETE', `/flows/${idOf('a')}`);
+    await deploy(here, manifestOf('b', own));
+    expect(await deliver(there)).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual(['a', 'b']);
+  });
+
+  test('gets a slug that another replica freed: the flow has another', async () => {
+    await deploy(there, manifestOf('a', own));
+    await deliver(here);
+    await deploy(there, manifestOf('a', { ...own, webhookSlug: `former-${slug()}` }, '2'));
+    await deploy(here, manifestOf('b', own));
+    expect(await deliver(there)).toMatchObject({ status: 200 });
+    expect(await runs()).toEqual(['a', 'b']);
+  });
+
+  test('may start a flow that another replica deployed', async () => {
+    await deploy(there, manifestOf('a', own));
+    const call = { type: 'RunFlow', inputs: { flow: idOf('a') } };
+    const caller = { ...manifestOf('b'), triggers: {}, steps: { call }, onFailure: idOf('a') };
+    await deploy(here, caller);
+  });
+
+  test('may not start a flow that another replica deleted', async () => {
+    await deploy(there, manifestOf('a', own));
+    await deliver(here);
+    await ask(there, 'DELETE', `/flows/${idOf('a')}`);
+    const call = { type: 'RunFlow', inputs: { flow: idOf('a') } };
+    const caller = { ...manifestOf('b'), triggers: {}, steps: { call } };
+    const { status, answer } = await ask(here, 'PUT', `/flows/${idOf('b')}`, caller);
+    expect([status, answer.refusal]).toEqual([409, expect.stringContaining('is not deployed')]);
+  });
+});
+
 describe('a delivery that this replica refuses by what it remembers', () => {
   const OTHER_KEY = { webhookHmacKey: 'another-key-of-the-test' };
   const LONGEST_PAUSE_MS = 1000;

@@ -29,9 +29,7 @@ export const closingBody = COMMAND.extend({
     .describe('Whether deliveries are accepted meanwhile and run later; by default as the triggers say.'),
 });
 
-export async function findFlow(flowId: string, { catalog, receiver }: DashboardServices): Promise<DeployedFlow> {
-  // Another replica may have deployed it.
-  if (catalog.find(flowId) === undefined) await receiver.confirm?.(flowId);
+export function findFlow(flowId: string, { catalog }: Pick<DashboardServices, 'catalog'>): DeployedFlow {
   const flow = catalog.find(flowId);
   if (flow === undefined) throw unknownId('flow', flowId);
   return flow;
@@ -71,7 +69,7 @@ const triggerRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const why = whyUnreadable(request.params.id, services.catalog);
       if (why !== undefined) throw flowUnreadable(why);
-      const flow = await findFlow(request.params.id, services);
+      const flow = findFlow(request.params.id, services);
       const result = await services.engine.triggerFlow({
         flowId: flow.record.id,
         triggerKey: triggerKeyOf(flow, request.query.triggerKey),
@@ -242,7 +240,7 @@ const learnedKeyRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async ({ params: { id, triggerKey }, log }) => {
-      const flowId = (await findFlow(id, services)).record.id;
+      const flowId = findFlow(id, services).record.id;
       const found = services
         .triggers()
         .list()

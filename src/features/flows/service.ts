@@ -178,7 +178,7 @@ const flowRoutes: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const flow = await findFlow(request.params.id, services);
+      const flow = findFlow(request.params.id, services);
       const context = await viewContext(app, services, sightOf(request, services));
       return { ...flowView(flow, context), manifest: flow.loaded.snapshot };
     },
@@ -194,7 +194,7 @@ const flowRoutes: ApiRoutes = (app, services) => {
       answer: z.object({ mermaid: z.string() }),
       refusals: [404],
     }),
-    async (request) => ({ mermaid: mermaidOf((await findFlow(request.params.id, services)).loaded.manifest.steps) }),
+    async (request) => ({ mermaid: mermaidOf(findFlow(request.params.id, services).loaded.manifest.steps) }),
   );
 
   switchRoute(app, services, { verb: 'enable', isEnabled: true });
@@ -219,7 +219,7 @@ function switchRoute(
       refusals: [404],
     }),
     async (request) => {
-      const flow = await findFlow(request.params.id, services);
+      const flow = findFlow(request.params.id, services);
       const { hold } = isEnabled ? {} : parseJsonBody(request, closingBody);
       const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled, hold);
       if (record === undefined) throw unknownId('flow', flow.record.id);

@@ -46,7 +46,7 @@ const discardRoute: ApiRoutes = (app, services) => {
       refusals: [404],
     }),
     async (request) => {
-      const { id: flowId } = (await findFlow(request.params.id, services)).record;
+      const { id: flowId } = findFlow(request.params.id, services).record;
       const { reason, before } = parseJsonBody(request, discardBody);
       const heldBefore = before === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(before);
       const note = `${DETAILS.discarded}${actorOf(request).name}: ${reason}`;
