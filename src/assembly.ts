@@ -3,18 +3,17 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Parts } from './app-parts.ts';
 import { isPostgres } from './config/database.ts';
-import { accessSettings, createFingerprint, haveStepType } from './config/fingerprint.ts';
 import { settingsWarnings } from './config/settings.ts';
 import { thisMachineOr, watchConnections } from './connections.ts';
 import { type Host, knownBaseUrl, type RunningPart, type ServicePart } from './dashboard/services.ts';
 import { createDeployment, type Deployment } from './deploys/deployment.ts';
 import { createFlowSwitch } from './deploys/flow-switch.ts';
-import { createNeedsReader, type NeedsReader } from './deploys/needs.ts';
+import { accessSettings, createNeedsReader, type NeedsReader } from './deploys/needs.ts';
 import { untilStored } from './errors.ts';
 import { type Catalog, createCatalog } from './flows/catalog.ts';
 import { followChanges } from './flows/changes.ts';
 import type { Engine } from './flows/engine.ts';
-import { createRuntime, type Persist, type Runtime } from './flows/runtime.ts';
+import { createRuntime, type Persist, type ReplicaReports, type Runtime } from './flows/runtime.ts';
 import { listen } from './listening.ts';
 import { formatIssue } from './manifest/issues.ts';
 import { createIdSource } from './model/ids.ts';
@@ -71,7 +70,8 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
     pageUrl: () => knownBaseUrl(fastify, services),
   };
   const running = startParts(parts.serviceParts, host);
-  const runtime = runtimeOf(parts, { catalog, metrics, newId, live, refresh, sweepers: running.sweepers });
+  const { sweepers, replica } = running;
+  const runtime = runtimeOf(parts, { ...replica, catalog, metrics, newId, live, refresh, sweepers });
   const { engine } = runtime;
   const { holding } = running;
   deployment.onRefreshed(holding.refresh);
@@ -149,9 +149,10 @@ function eventsOfOthers(store: Store): Parameters<typeof createLiveEvents>[0] {
 
 function runtimeOf(
   parts: Parts,
-  running: Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
+  running: ReplicaReports &
+    Pick<Parameters<typeof createRuntime>[0], 'catalog' | 'metrics' | 'newId' | 'live' | 'refresh' | 'sweepers'>,
 ): Runtime {
-  const { settings, store, clock } = parts;
+  const { settings } = parts;
   const { handlers, rules, steps } = parts.extensions;
   return createRuntime({
     ...parts,
@@ -163,12 +164,6 @@ function runtimeOf(
     readSecret: (reference, source) => rules[source].readSecret(reference),
     concurrency: settings.stepConcurrency,
     version,
-    // With a database of its own, a process has nothing to compare.
-    fingerprint: isPostgres(settings.databaseUrl)
-      ? createFingerprint({ ...parts, inForce: parts.inForce.current, catalog: running.catalog })
-      : undefined,
-    isServedElsewhere: async (stepType) =>
-      haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),
     onReplicas: (count) => {
       parts.cluster.replicas = count;
     },
@@ -238,6 +233,7 @@ function startParts(parts: readonly ServicePart[], host: Host): RunningParts {
       for (const { onDeploys } of started) await onDeploys?.(deploys);
     },
     holding: started.flatMap(({ holding }) => holding ?? [])[0] ?? holdsNothing,
+    replica: started.flatMap(({ replica }) => replica ?? [])[0] ?? {},
     onSettings(settings) {
       for (const { onSettings } of started) onSettings?.(settings);
     },

@@ -3,22 +3,11 @@ import { z } from 'zod';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { referencesIn } from '../manifest/secrets.ts';
-import type { Json, JsonObject } from '../model/json.ts';
+import type { Json } from '../model/json.ts';
 import { storableUrl } from '../model/text.ts';
 import { listSchemes } from '../webhooks/scheme-descriptions.ts';
 import type { PreparedExtensions } from './extensions.ts';
 import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
-
-/** Settings that decide which deliveries get in, by name, in a form that can be stored. */
-export function accessSettings(settings: Settings): JsonObject {
-  const names = describeSettings().filter(({ replicas }) => replicas === 'access');
-  const { publicUrl } = settings;
-  const access = {
-    ...Object.fromEntries(names.map(({ name }) => [name, settings[name]])),
-    publicUrl: storableUrl(publicUrl),
-  };
-  return JSON.parse(JSON.stringify(access));
-}
 
 const fingerprintSchema = z.object({
   /** Identifies the store key; null without one. */

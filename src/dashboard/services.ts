@@ -19,6 +19,7 @@ import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
+import type { ReplicaReports } from '../flows/runtime.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
 import type { ServiceClock } from '../model/clock.ts';
 import type { Reason } from '../model/delivery.ts';
@@ -114,6 +115,8 @@ export interface Host {
   readonly logger: Logger;
   readonly newId: () => string;
   readonly live: LiveEvents;
+  /** Makes digests under the store key; absent without one. */
+  readonly sealer: { readonly keyId: string; digest(text: string): string } | undefined;
   /** The current table; a deploy replaces it. */
   readonly triggers: () => TriggerTable;
   readonly catalog: Catalog;
@@ -175,6 +178,8 @@ export interface RunningPart {
   readonly onSettings?: (settings: Settings) => void;
   /** Handles deliveries to flows that start no runs. Only one part can provide it. */
   readonly holding?: Holding;
+  /** What this replica tells the others, and learns from them. Only one part can provide it. */
+  readonly replica?: ReplicaReports;
   /** Called before the service stops accepting; resolves when nothing of the part runs any more. */
   readonly stop?: () => Promise<void>;
 }
@@ -195,9 +200,17 @@ export interface ServicePart {
   readonly attention?: FindAttention<AttentionKind>;
   /** What it knows about why deliveries are refused for a reason: one sentence per cause. */
   readonly causes?: (refused: RefusedFor, services: DashboardServices) => Promise<readonly string[]>;
+  /** Why this process should get no requests although the kernel knows no reason; undefined if it should. */
+  readonly unready?: (services: DashboardServices) => Unfit | undefined;
   /** The last arrivals at triggers that it knows. */
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   readonly start?: (host: Host) => RunningPart;
+}
+
+/** Why a process should get no requests. */
+export interface Unfit {
+  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'changes_unseen' | 'secrets_unreadable';
+  readonly message: string;
 }
 
 interface RefusedFor extends Pick<DeliveryCount, 'flowId' | 'triggerKey'> {

@@ -1,5 +1,6 @@
 import { randomBytes, scrypt } from 'node:crypto';
 import { isDeepStrictEqual, promisify } from 'node:util';
+import { describeSettings, type Settings } from '../config/settings-schema.ts';
 import { formatPath } from '../expressions/json-path.ts';
 import { literalsOf } from '../manifest/literals.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
@@ -9,11 +10,20 @@ import { textsIn, WEBHOOK_FIELDS } from '../manifest/webhook-fields.ts';
 import type { Finding } from '../model/finding.ts';
 import type { JsonObject } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
+import { storableUrl } from '../model/text.ts';
 import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
 import { judgesOf } from '../webhooks/access.ts';
 
-/** Settings that decide which deliveries get in, by name; unset ones are absent. */
-export type AccessSettings = JsonObject;
+/** Settings that decide which deliveries get in, by name, in a form that can be stored. */
+export function accessSettings(settings: Settings): JsonObject {
+  const names = describeSettings().filter(({ replicas }) => replicas === 'access');
+  const { publicUrl } = settings;
+  const access = {
+    ...Object.fromEntries(names.map(({ name }) => [name, settings[name]])),
+    publicUrl: storableUrl(publicUrl),
+  };
+  return JSON.parse(JSON.stringify(access));
+}
 
 /** A usable key. */
 interface Sealer {
@@ -84,7 +94,7 @@ interface NeedsServices {
   /** The code that judges triggers. */
   readonly gates: Parameters<typeof judgesOf>[1];
   /** Settings that decide which deliveries get in. */
-  readonly settings: AccessSettings;
+  readonly settings: JsonObject;
 }
 
 export function createNeedsReader({ keys, rules, gates, settings }: NeedsServices): NeedsReader {

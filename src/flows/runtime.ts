@@ -37,7 +37,15 @@ export interface Runtime {
 /** Does a part of a start; can repeat it after the store failed. */
 export type Persist = (work: () => Promise<unknown>) => Promise<unknown>;
 
-interface RuntimeServices {
+/** What replicas report to each other; nothing if not given. */
+export interface ReplicaReports {
+  /** Values that must be the same in all replicas. */
+  readonly fingerprint?: (() => Json) | undefined;
+  /** Whether another replica has the handler of a step type. */
+  readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
+}
+
+interface RuntimeServices extends ReplicaReports {
   readonly store: Store;
   readonly catalog: Catalog;
   readonly handlers: HandlerTable;
@@ -60,10 +68,6 @@ interface RuntimeServices {
   readonly refresh?: RefreshFlow | undefined;
   /** Version of this release, for the list of replicas. */
   readonly version?: string | undefined;
-  /** Values that must be the same in all replicas; none if not given. */
-  readonly fingerprint?: (() => Json) | undefined;
-  /** Whether another process has the handler of a step type; false if not given. */
-  readonly isServedElsewhere?: ((stepType: string) => Promise<boolean>) | undefined;
   readonly atWork?: readonly StepsAtWork[] | undefined;
   readonly waits?: WaitLinks | undefined;
   /** Called after each heartbeat with the number of live replicas. */

@@ -1,11 +1,10 @@
 import { z } from 'zod';
-import { unreadableIn } from '../../config/fingerprint.ts';
 import { StoreUnavailableError } from '../../errors.ts';
 import { CLOCK_SETTLED_MS, CLOCK_UNFIT_MS } from '../../model/clock.ts';
 import { gaugeIn } from '../../telemetry/metrics.ts';
 import { errorSchema } from '../answer.ts';
 import { route, textAnswer } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, servicePart, type Unfit } from '../services.ts';
 
 /** For supervisors and load balancers; needs no credentials, because they have none. */
 export const healthRoutes: ApiRoutes = (app, services) => {
@@ -48,7 +47,8 @@ export async function unreadiness(services: DashboardServices): Promise<Unready 
   if (services.isLeaving()) return { reason: 'stopping', message: 'The process is stopping' };
   await services.store.ping();
   if (services.isStarting()) return { reason: 'store_unavailable', message: 'The service is starting' };
-  return unfitReplica(services) ?? lostSecrets(services);
+  const ofParts = () => services.parts.flatMap(({ unready }) => unready?.(services) ?? [])[0];
+  return unfitReplica(services) ?? ofParts() ?? lostSecrets(services);
 }
 
 type Unready = Unfit | { readonly reason: 'stopping' | 'store_unavailable'; readonly message: string };
@@ -58,12 +58,6 @@ const BEAT_OVERDUE_MS = 10_000;
 
 /** A replica reads others' changes every 5 s; after this long without, it may wrongly refuse or accept deliveries. */
 const UNSEEN_MS = 30_000;
-
-/** Why a replica should get no requests. */
-interface Unfit {
-  readonly reason: 'heartbeat_overdue' | 'schema_outgrown' | 'clock_offset' | 'changes_unseen' | 'secrets_unreadable';
-  readonly message: string;
-}
 
 /** Why a process should get no requests; undefined if it should. The sole owner of a store only checks its clock. */
 function unfitReplica({
@@ -76,7 +70,7 @@ function unfitReplica({
     const message = `The clock of this machine was set: it is now ${clockDistance(clock.clockOffsetMs())} what it was; if it stays so for ${CLOCK_SETTLED_MS / 1000} s, the service goes by it`;
     return { reason: 'clock_offset', message };
   }
-  const { beatAt, clockOffsetMs, misfit, told = [] } = heartbeat.state();
+  const { beatAt, clockOffsetMs, misfit } = heartbeat.state();
   if (beatAt === undefined || clock.monotonic() - beatAt > BEAT_OVERDUE_MS) {
     const message = `The database has not answered a heartbeat of this replica in the last ${BEAT_OVERDUE_MS / 1000} s`;
     return { reason: 'heartbeat_overdue', message };
@@ -92,10 +86,7 @@ function unfitReplica({
     const message = `This replica could not read what other replicas changed in the last ${UNSEEN_MS / 1000} s`;
     return { reason: 'changes_unseen', message };
   }
-  const unreadable = unreadableIn(store.replica, told);
-  if (unreadable.length === 0) return undefined;
-  const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
-  return { reason: 'secrets_unreadable', message };
+  return undefined;
 }
 
 /** For example `2.4 s ahead of`. */

@@ -1,9 +1,18 @@
 import { z } from 'zod';
-import { differencesOf } from '../../config/fingerprint.ts';
+import { isPostgres } from '../../config/database.ts';
+import { createFingerprint, differencesOf, haveStepType, unreadableIn } from '../../config/fingerprint.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
 import { clockDistance } from '../../dashboard/api/service.ts';
 import { route } from '../../dashboard/route.ts';
-import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
+import {
+  type ApiRoutes,
+  type DashboardServices,
+  type Host,
+  rulesFor,
+  servicePart,
+  type Unfit,
+} from '../../dashboard/services.ts';
+import type { ReplicaReports } from '../../flows/runtime.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { DeadReplica, Replica } from '../../store/store.ts';
 import { replicasAttention } from './attention.ts';
@@ -103,9 +112,31 @@ function replicaItems(replicas: readonly Replica[]) {
   ];
 }
 
+/** A secret that this replica cannot read and another one can. */
+function unreadableSecret({ heartbeat, store }: Pick<DashboardServices, 'heartbeat' | 'store'>): Unfit | undefined {
+  const unreadable = unreadableIn(store.replica, heartbeat?.state().told ?? []);
+  if (unreadable.length === 0) return undefined;
+  const message = `This replica cannot read ${unreadable.join(', ')}, and another one can; what needs it is refused or fails here`;
+  return { reason: 'secrets_unreadable', message };
+}
+
+function reportsOf(host: Host): ReplicaReports {
+  const { settings, store, clock } = host;
+  return {
+    // With a database of its own, a process has nothing to compare.
+    fingerprint: isPostgres(settings.databaseUrl)
+      ? createFingerprint({ ...host, inForce: host.inForce.current })
+      : undefined,
+    isServedElsewhere: async (stepType) =>
+      haveStepType(await store.listReplicas({ now: clock.now() }), { stepType, besides: store.replica }),
+  };
+}
+
 export const replicas = servicePart({
   name: 'replicas',
   routes: [replicaRoutes],
+  start: (host) => ({ replica: reportsOf(host) }),
+  unready: unreadableSecret,
   attention: rulesFor(replicasAttention, async (_situation, services) => [
     ...replicaItems(await sharingReplicas(services)),
     ...deadReplicaItems(deadReplicas(services)),
