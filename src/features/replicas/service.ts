@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { isPostgres } from '../../config/database.ts';
-import { createFingerprint, differencesOf, haveStepType, unreadableIn } from '../../config/fingerprint.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
 import { clockDistance } from '../../dashboard/api/service.ts';
 import { route } from '../../dashboard/route.ts';
@@ -16,6 +15,7 @@ import type { ReplicaReports } from '../../flows/runtime.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import type { DeadReplica, Replica } from '../../store/store.ts';
 import { replicasAttention } from './attention.ts';
+import { createFingerprint, differencesOf, haveStepType, unreadableIn } from './fingerprint.ts';
 
 export const replicaSchema = z
   .object({

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { DeployedFlow } from '../flows/catalog.ts';
-import type { LoadedFlow } from '../manifest/load.ts';
-import { referencesIn } from '../manifest/secrets.ts';
-import type { Json } from '../model/json.ts';
-import { storableUrl } from '../model/text.ts';
-import { listSchemes } from '../webhooks/scheme-descriptions.ts';
-import type { PreparedExtensions } from './extensions.ts';
-import { describeSettings, type SettingName, type Settings } from './settings-schema.ts';
+import type { PreparedExtensions } from '../../config/extensions.ts';
+import { describeSettings, type SettingName, type Settings } from '../../config/settings-schema.ts';
+import type { DeployedFlow } from '../../flows/catalog.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import { referencesIn } from '../../manifest/secrets.ts';
+import type { Json } from '../../model/json.ts';
+import { storableUrl } from '../../model/text.ts';
+import { listSchemes } from '../../webhooks/scheme-descriptions.ts';
 
 const fingerprintSchema = z.object({
   /** Identifies the store key; null without one. */

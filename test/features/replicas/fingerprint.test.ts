@@ -1,13 +1,18 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { prepareExtensions } from '../../src/config/extensions.ts';
-import { createFingerprint, differencesOf, haveStepType, unreadableIn } from '../../src/config/fingerprint.ts';
-import { readSettings } from '../../src/config/settings.ts';
-import { describeSettings, type SettingName } from '../../src/config/settings-schema.ts';
-import { defineHandler } from '../../src/flows/handlers/handler.ts';
-import { parseManifest } from '../../src/manifest/load.ts';
-import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
+import { prepareExtensions } from '../../../src/config/extensions.ts';
+import { readSettings } from '../../../src/config/settings.ts';
+import { describeSettings, type SettingName } from '../../../src/config/settings-schema.ts';
+import {
+  createFingerprint,
+  differencesOf,
+  haveStepType,
+  unreadableIn,
+} from '../../../src/features/replicas/fingerprint.ts';
+import { defineHandler } from '../../../src/flows/handlers/handler.ts';
+import { parseManifest } from '../../../src/manifest/load.ts';
+import { bodySealer, newKey } from '../../../src/store/sealed-body.ts';
 
 const manifest = {
   id: '0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a10',
