@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
@@ -62,25 +63,25 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
   const deployment = deploymentOf(parts, { needs, catalog, triggers: inForce });
   const { refresh } = deployment;
   const warnings = await deployment.start(parts.manifests);
+  const senders = new Map<string, Socket>();
   const host: Host = {
-    ...{ ...parts, newId, live, triggers, catalog, refresh },
+    ...{ ...parts, newId, live, triggers, catalog, refresh, senders },
     engine: () => runtime.engine,
     holding: () => running.holding,
     dashboard: () => services,
     pageUrl: () => knownBaseUrl(fastify, services),
   };
   const running = startParts(parts.serviceParts, host);
-  const { sweepers, replica } = running;
+  const { sweepers, replica, holding, runAnswers } = running;
   const runtime = runtimeOf(parts, { ...replica, catalog, metrics, newId, live, refresh, sweepers });
   const { engine } = runtime;
-  const { holding } = running;
   deployment.onRefreshed(holding.refresh);
   const flowSwitch = createFlowSwitch({ store, catalog, holding });
   const phase = { isStarting: false, isLeaving: false, isStopping: false };
   const persist = persistUnless(() => phase.isLeaving, logger);
   const { prepareServer, dashboard } = parts.options;
-  const working = { newId, live, catalog, triggers, deployment, runtime, holding, flowSwitch, refresh };
-  const { fastify, services } = createServer({ ...parts, ...working, phase, prepareServer, dashboard });
+  const working = { newId, live, catalog, triggers, deployment, runtime, holding, runAnswers, flowSwitch, refresh };
+  const { fastify, services } = createServer({ ...parts, ...working, senders, phase, prepareServer, dashboard });
   const connections = watchSockets(fastify, parts);
   deployment.onReload(() => readSettingsAgain(parts, { logins: services.logins, onSettings: running.onSettings }));
   await Promise.all([deployment.onTold(running.onDeploys), noteCredentials(parts, services.logins)]);
@@ -206,8 +207,9 @@ function watchSockets(fastify: FastifyInstance, { settings, logger }: Pick<Parts
   });
 }
 
-interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' | 'begin'>> {
+interface RunningParts extends Required<Omit<RunningPart, 'sweeper' | 'prepare' | 'begin' | 'runAnswers'>> {
   readonly sweepers: readonly Sweeper[];
+  readonly runAnswers: RunningPart['runAnswers'];
   prepare(persist: Persist): Promise<void>;
   begin(persist: Persist): Promise<void>;
 }
@@ -234,6 +236,7 @@ function startParts(parts: readonly ServicePart[], host: Host): RunningParts {
     },
     holding: started.flatMap(({ holding }) => holding ?? [])[0] ?? holdsNothing,
     replica: started.flatMap(({ replica }) => replica ?? [])[0] ?? {},
+    runAnswers: started.flatMap(({ runAnswers }) => runAnswers ?? [])[0],
     onSettings(settings) {
       for (const { onSettings } of started) onSettings?.(settings);
     },

@@ -25,10 +25,10 @@ import type { Store } from './store/store.ts';
 import type { LiveEvents } from './telemetry/events.ts';
 import type { Metrics } from './telemetry/metrics.ts';
 import { version } from './version.ts';
-import { createFlowAnswers } from './webhooks/flow-answers.ts';
 import type { Holding } from './webhooks/holding.ts';
 import { ingress } from './webhooks/ingress.ts';
 import { clientAddressReader } from './webhooks/read-delivery.ts';
+import type { RunAnswers } from './webhooks/receive.ts';
 import type { TriggerTable } from './webhooks/triggers.ts';
 
 /**
@@ -67,6 +67,9 @@ interface ServerParts {
   readonly deployment: Deployment;
   readonly runtime: Runtime;
   readonly holding: Holding;
+  readonly runAnswers: RunAnswers | undefined;
+  /** The sockets of deliveries in flight, by id. */
+  readonly senders: Map<string, Socket>;
   readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
@@ -80,7 +83,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const { engine, control, heartbeat } = parts.runtime;
   const fastify = bareServer(parts);
   parts.prepareServer?.(fastify);
-  const senders = new Map<string, Socket>();
   const receiving = {
     store,
     engine,
@@ -95,7 +97,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     newId: parts.newId,
     defaultMode: settings.enforcementMode,
     live: parts.live,
-    answers: createFlowAnswers({ ...parts, senders }),
+    runAnswers: parts.runAnswers,
     clientAddress: clientAddressReader(settings),
   };
   // A sender that bypasses the proxies chooses what the depth counts, so the depth must not tell senders apart here.
@@ -103,7 +105,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
   const access = parts.dashboard?.access ?? dashboardAccess(settings);
   void fastify.register(ingress, {
     ...receiving,
-    senders,
+    senders: parts.senders,
     senderAddress,
     phase: parts.phase,
     maxBodyBytes: settings.maxBodyBytes,
@@ -125,7 +127,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     keySets: extensions.keySets,
     live: parts.live,
     triggers,
-    answers: receiving.answers,
     deployment,
     flowSwitch,
     holding,

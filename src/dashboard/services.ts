@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -29,10 +30,9 @@ import type { DeliveryCount, FlowChange, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { FlowAnswers } from '../webhooks/flow-answers.ts';
 import type { Holding } from '../webhooks/holding.ts';
 import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
-import type { ReceiverServices } from '../webhooks/receive.ts';
+import type { ReceiverServices, RunAnswers } from '../webhooks/receive.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { Finding, Situation } from './attention/finding.ts';
@@ -90,7 +90,6 @@ export interface DashboardServices {
   readonly publicUrl: string | undefined;
   /** The current table; a deploy replaces it. */
   readonly triggers: () => TriggerTable;
-  readonly answers: Pick<FlowAnswers, 'unfit'>;
   readonly handlers: readonly Pick<StepHandler, 'type' | 'inputs' | 'secretInputs'>[];
   /** Version of Sluice itself. */
   readonly version: string;
@@ -115,6 +114,8 @@ export interface Host {
   readonly logger: Logger;
   readonly newId: () => string;
   readonly live: LiveEvents;
+  /** The sockets of deliveries in flight, by id. */
+  readonly senders: ReadonlyMap<string, Socket>;
   /** Makes digests under the store key; absent without one. */
   readonly sealer: { readonly keyId: string; digest(text: string): string } | undefined;
   /** The current table; a deploy replaces it. */
@@ -178,6 +179,8 @@ export interface RunningPart {
   readonly onSettings?: (settings: Settings) => void;
   /** Handles deliveries to flows that start no runs. Only one part can provide it. */
   readonly holding?: Holding;
+  /** Answers deliveries with what their runs say. Only one part can provide it. */
+  readonly runAnswers?: RunAnswers | undefined;
   /** What this replica tells the others, and learns from them. Only one part can provide it. */
   readonly replica?: ReplicaReports;
   /** Called before the service stops accepting; resolves when nothing of the part runs any more. */

@@ -7,8 +7,7 @@ import { triggerMapKey } from '../model/trigger-name.ts';
 import type { Store } from '../store/store.ts';
 import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
 import type { WebhookAnswer } from './answers.ts';
-import type { TriggeredReception } from './record.ts';
-import type { PreparedTrigger } from './triggers.ts';
+import type { RunAnswers } from './receive.ts';
 
 /** A delivery whose run is committed and whose sender waits for the output of one of its steps. */
 interface Asked {
@@ -24,7 +23,7 @@ interface Asked {
 }
 
 /** Outputs of a step that could not be used as an answer; the senders got the fixed answer. */
-interface UnfitAnswers {
+interface UnfitStep {
   readonly flowId: string;
   readonly triggerKey: string;
   readonly stepKey: string;
@@ -34,14 +33,16 @@ interface UnfitAnswers {
   readonly why: string;
 }
 
+/** The steps that gave no usable answer, by trigger. */
+export interface UnfitAnswers {
+  note(asked: Asked, why: string): void;
+  since(since: number): readonly UnfitStep[];
+}
+
 /** Answers deliveries with the output of a step of their run. */
-export interface FlowAnswers {
+interface FlowAnswers extends Pick<RunAnswers, 'end'> {
   /** Undefined for the fixed answer: late, failed, unfit, stopping, sender gone, too many waiting. Never rejects. */
   wait(asked: Asked): Promise<Omit<WebhookAnswer, 'deliveryId'> | undefined>;
-  /** Unfit answers since an instant, by trigger. */
-  unfit(since: number): readonly UnfitAnswers[];
-  /** Ends all waits, and allows no new ones. */
-  end(): void;
 }
 
 /** The socket of a sender. */
@@ -58,6 +59,7 @@ interface AnswerServices {
   readonly live: Pick<LiveEvents, 'subscribe'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly unfit: UnfitAnswers;
 }
 
 const RESPOND_SECONDS = 2.5;
@@ -82,11 +84,10 @@ interface Waiting {
 }
 
 export function createFlowAnswers(
-  { store, live, clock, logger, senders }: AnswerServices,
+  { store, live, clock, logger, unfit, senders }: AnswerServices,
   limits = ANSWER_LIMITS,
 ): FlowAnswers {
   const waiting = new Map<string, Waiting>();
-  const { note, since } = createUnfitAnswers({ clock, logger });
   let bodyBytes = 0;
   let isEnded = false;
   let unsubscribe: (() => void) | undefined;
@@ -97,6 +98,12 @@ export function createFlowAnswers(
     if (own === undefined) return;
     const isStep = type === 'step.completed' && data.stepKey === own.asked.stepKey;
     if (isStep || type === 'run.completed' || type === 'run.changed') own.look();
+  };
+  const note = (asked: Asked, why: string) => {
+    unfit.note(asked, why);
+    const { flowId, triggerKey, stepKey, runId } = asked;
+    const about = { cause: `no answer of ${triggerMapKey(asked)} ${stepKey}`, flowId, triggerKey, stepKey, runId };
+    logger.warn(about, `a step gave no answer for its delivery: ${why}`);
   };
   const read = async (asked: Asked) => {
     const answer = await readAnswer(asked, store);
@@ -168,7 +175,6 @@ export function createFlowAnswers(
         own.look();
       });
     },
-    unfit: since,
     end() {
       isEnded = true;
       unsubscribe?.();
@@ -203,21 +209,18 @@ function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Ask
   return waiting.find((each) => each.asked.flowId === most);
 }
 
-/** The steps that gave no usable answer, by trigger. */
-function createUnfitAnswers({ clock, logger }: Pick<AnswerServices, 'clock' | 'logger'>) {
-  const unfit = new Map<string, UnfitAnswers>();
+export function createUnfitAnswers(clock: Clock): UnfitAnswers {
+  const unfit = new Map<string, UnfitStep>();
   return {
-    note({ flowId, triggerKey, stepKey, runId }: Asked, why: string): void {
+    note({ flowId, triggerKey, stepKey, runId }, why) {
       const name = triggerMapKey({ flowId, triggerKey });
       const count = (unfit.get(name)?.count ?? 0) + 1;
       unfit.delete(name);
       unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
       const [oldest] = unfit.keys();
       if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
-      const cause = `no answer of ${name} ${stepKey}`;
-      logger.warn({ cause, flowId, triggerKey, stepKey, runId }, `a step gave no answer for its delivery: ${why}`);
     },
-    since: (since: number) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
+    since: (since) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
   };
 }
 
@@ -225,21 +228,20 @@ function isCut(output: Json | { readonly truncated: true } | null): boolean {
   return typeof output === 'object' && output !== null && 'truncated' in output && output.truncated === true;
 }
 
-type Responding = NonNullable<PreparedTrigger['trigger']['inputs']['webhookRespond']>;
-
-/**
- * The answer from a step of the committed run; undefined for the fixed answer. Every sender gets the same answer, so
- * it does not reveal whether a signature was right.
- */
-export async function answerByStep(
-  { delivery, trigger: { trigger }, startedAt }: TriggeredReception,
-  { runId, step: stepKey, withinSeconds = RESPOND_SECONDS }: Responding & { readonly runId: string },
-  { answers }: { readonly answers: Pick<FlowAnswers, 'wait'> },
-): Promise<WebhookAnswer | undefined> {
-  const { flowId, triggerKey } = trigger;
-  const until = startedAt + withinSeconds * 1000;
-  const bodyBytes = delivery.body.byteLength;
-  const deliveryId = delivery.id;
-  const answer = await answers.wait({ deliveryId, flowId, triggerKey, runId, stepKey, until, bodyBytes });
-  return answer && { ...answer, deliveryId };
+/** Answers with the output of the step that the trigger names. */
+export function answersBySteps(services: AnswerServices): RunAnswers {
+  const { wait, end } = createFlowAnswers(services);
+  return {
+    async wait({ delivery, trigger: { trigger }, startedAt }, runId) {
+      const { flowId, triggerKey, inputs } = trigger;
+      if (inputs.webhookRespond === undefined) return undefined;
+      const { step: stepKey, withinSeconds = RESPOND_SECONDS } = inputs.webhookRespond;
+      const until = startedAt + withinSeconds * 1000;
+      const bodyBytes = delivery.body.byteLength;
+      const deliveryId = delivery.id;
+      const answer = await wait({ deliveryId, flowId, triggerKey, runId, stepKey, until, bodyBytes });
+      return answer && { ...answer, deliveryId };
+    },
+    end,
+  };
 }

@@ -6,7 +6,6 @@ import { INERT_HEADERS } from '../model/inert-content.ts';
 import { startReceiveSpan, tagAnswer } from '../telemetry/tracing.ts';
 import { bodyStopped, DELIVERY_HEADER, malformedHost, methodNotAllowed, type WebhookAnswer } from './answers.ts';
 import { withContent } from './content.ts';
-import type { FlowAnswers } from './flow-answers.ts';
 import { addressGroup } from './networks/addresses.ts';
 import {
   type BodyAllowance,
@@ -19,7 +18,7 @@ import {
   senderOf,
   toDelivery,
 } from './read-delivery.ts';
-import { type ReceiverServices, receiver } from './receive.ts';
+import { type ReceiverServices, type RunAnswers, receiver } from './receive.ts';
 
 interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock'> {
   readonly maxBodyBytes: number;
@@ -27,8 +26,8 @@ interface IngressServices extends ReceiverServices, Omit<DeliveryReading, 'clock
   readonly maxBodyBytesInFlight: number;
   /** Identifies senders for their share of memory; must not believe anything that a sender can write. */
   readonly senderAddress: Pick<ClientAddressReader, 'read'>;
-  /** Answers of steps that senders wait for; a stop ends their waits. */
-  readonly answers: FlowAnswers;
+  /** A stop ends the waits of senders. */
+  readonly runAnswers: RunAnswers | undefined;
   /** The sockets of deliveries in flight, by id. */
   readonly senders: Map<string, Socket>;
   /** Whether a stop has begun; changes in place. */
@@ -50,8 +49,8 @@ const MAX_PATH_CHARACTERS = 200;
 export async function ingress(app: FastifyInstance, services: IngressServices): Promise<void> {
   const receiving = { services, receive: receiver(services), budget: bodyBudget(services.maxBodyBytesInFlight) };
 
-  // A stopping server waits for every answer, so end the waits for steps.
-  app.addHook('preClose', async () => services.answers.end());
+  // A stopping server waits for every answer, so end the waits for runs.
+  app.addHook('preClose', async () => services.runAnswers?.end());
 
   app.addHook('onRequest', (request, reply, done) => {
     // Publishers use no other method, not even for tests, so do not read the body.

@@ -16,7 +16,6 @@ import {
 } from './acceptance.ts';
 import { JSON_TYPE, methodNotAllowed, refused, type WebhookAnswer } from './answers.ts';
 import { explained, keptContent, readContent, withoutEncoding } from './content.ts';
-import { answerByStep, type FlowAnswers } from './flow-answers.ts';
 import { handshakeAnswers, isHandshake, permissionFor } from './handshakes.ts';
 import { keepOfUnknown } from './kept-body.ts';
 import { CLEAN, dryRunGates, runGates, withViolation } from './pipeline.ts';
@@ -32,6 +31,17 @@ import {
 import type { AcceptedResponse } from './schemes/handshake.ts';
 import { hasSameGates, type PreparedTrigger, type TriggerTable, type UnservedAddress } from './triggers.ts';
 
+/** Answers accepted deliveries with what their runs say. One part implements it. */
+export interface RunAnswers {
+  /**
+   * The answer from the committed run; undefined for the fixed answer. Never rejects. Every sender gets the same
+   * answer, so it does not reveal whether a signature was right.
+   */
+  wait(reception: TriggeredReception, runId: string): Promise<WebhookAnswer | undefined>;
+  /** Ends all waits, and allows no new ones. */
+  end(): void;
+}
+
 export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServices, 'clock'> {
   readonly store: Store;
   /** The table in force; a deploy puts a new one in its place. */
@@ -39,7 +49,8 @@ export interface ReceiverServices extends AcceptanceServices, Omit<OutcomeServic
   readonly refresh: RefreshFlow;
   /** Loads other processes' changes to the flows behind a name; yields whether there were none. Absent if alone. */
   readonly confirm: ((name: string) => Promise<boolean>) | undefined;
-  readonly answers: Pick<FlowAnswers, 'wait'>;
+  /** Absent if no part has runs answer. */
+  readonly runAnswers: Pick<RunAnswers, 'wait'> | undefined;
 }
 
 interface Receiver {
@@ -230,10 +241,8 @@ async function accept(reception: ReadReception, services: ReceiverServices): Pro
   const fixed = accepted({ runId, runs, answered, deliveryId: delivery.id, kind }, trigger.acceptedResponse);
   for (const [at, outcome] of outcomes.entries()) {
     const own = sharing?.[at] ?? trigger;
-    const { webhookRespond } = own.trigger.inputs;
-    if (webhookRespond === undefined || outcome.kind !== 'accepted' || outcome.runId === null) continue;
-    const asked = { ...webhookRespond, runId: outcome.runId };
-    const answer = await answerByStep({ ...reception, trigger: own }, asked, services);
+    if (!own.isAnsweredByRun || outcome.kind !== 'accepted' || outcome.runId === null) continue;
+    const answer = await services.runAnswers?.wait({ ...reception, trigger: own }, outcome.runId);
     if (answer !== undefined) return answer;
   }
   return fixed;

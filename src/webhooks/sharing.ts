@@ -7,11 +7,20 @@ import { differencesOf, entranceOf } from './access.ts';
 /** Why two triggers cannot both get the deliveries of one slug; undefined if they can. */
 export type WhyApart = (one: WebhookTrigger, other: WebhookTrigger) => string | undefined;
 
+const FIELDS = Object.keys(WEBHOOK_ROWS) as (keyof WebhookInputs)[];
+
 /** Fields that must be equal: a delivery to several triggers has one answer, and one key verifies it. */
-const ALIKE = (Object.keys(WEBHOOK_ROWS) as (keyof WebhookInputs)[]).filter((field) => {
+const ALIKE = FIELDS.filter((field) => {
   const { decides, isOwnOnSharedSlug } = WEBHOOK_ROWS[field];
   return decides === 'answer' && isOwnOnSharedSlug !== true;
 });
+
+/** Fields that have a run answer its delivery. */
+const ANSWERING = FIELDS.filter((field) => WEBHOOK_ROWS[field].answersByRun === true);
+
+/** Whether runs of the trigger answer its deliveries. */
+export const isAnsweredByRun = (inputs: WebhookInputs): boolean =>
+  ANSWERING.some((field) => inputs[field] !== undefined);
 
 /**
  * Judges whether triggers may share a slug: they belong to different flows, both say so, and the same deliveries pass
@@ -23,8 +32,8 @@ export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
     if (one.inputs.webhookShared !== true || other.inputs.webhookShared !== true) {
       return 'is the slug of both, and is shared only where both say "webhookShared": true';
     }
-    if (one.inputs.webhookRespond !== undefined && other.inputs.webhookRespond !== undefined) {
-      return 'is shared, and only one trigger of it may have webhookRespond: a delivery has one answer';
+    if (isAnsweredByRun(one.inputs) && isAnsweredByRun(other.inputs)) {
+      return `is shared, and only one trigger of it may have ${ANSWERING.join(' or ')}: a delivery has one answer`;
     }
     const differences = [
       ...differencesOf(entranceOf(one, gates), entranceOf(other, gates)),

@@ -28,7 +28,7 @@ import { GRADES, type Grade } from './schemes/spec.ts';
 import { isSharedSecret } from './schemes/standards/sign.ts';
 import { documentOf } from './schemes/values.ts';
 import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
-import { knowledgeOf, sharingBy, type WhyApart } from './sharing.ts';
+import { isAnsweredByRun, knowledgeOf, sharingBy, type WhyApart } from './sharing.ts';
 import {
   type EventIdentity,
   eventIdentityOf,
@@ -77,6 +77,8 @@ export interface PreparedTrigger {
   readonly mayReadQuery: boolean;
   /** The answer that the trigger or its publisher wants instead of the ids; undefined for the ids. */
   readonly acceptedResponse: AcceptedResponse | undefined;
+  /** Whether the sender waits for an answer from the run. */
+  readonly isAnsweredByRun: boolean;
   /** The steps that its deliveries answer; undefined if they start runs. */
   readonly signals: ReturnType<typeof signalsOf>;
   /** How its deliveries share runs; undefined if each has its own. */
@@ -382,6 +384,7 @@ function prepare(
     documentIn: (headers) => (resolved?.kind === 'spec' ? documentOf(resolved.spec.document, headers) : undefined),
     maxBodyBytes: settings.maxBodyBytes ?? LARGEST_BODY_BYTES,
     mayReadQuery: mayReadQuery(resolved),
+    isAnsweredByRun: isAnsweredByRun(inputs),
     signals: signalsOf(trigger),
     coalescing: coalescingOf(trigger),
     // A revision may have been stored before active content types were refused.

@@ -78,9 +78,8 @@ const servicesOf = (asked: Asked) =>
     clock: { now: () => NOW },
     triggers: () => ({ list: () => [] }),
     inForce: () => ({}),
-    answers: { unfit: () => [] },
     receiver: {},
-    extensions: { of: () => ({ list: async () => [] }) },
+    extensions: { of: () => ({ list: async () => [], since: () => [] }) },
     heartbeat: { state: () => ({ dead: asked.dead }), isFit: () => false },
     catalog: { list: () => asked.schedules.map(scheduled) },
     store: {

@@ -6,7 +6,7 @@ import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
 import { answerOf } from '../../src/model/answer.ts';
 import type { LiveEvent } from '../../src/telemetry/events.ts';
-import { createFlowAnswers } from '../../src/webhooks/flow-answers.ts';
+import { createFlowAnswers, createUnfitAnswers } from '../../src/webhooks/flow-answers.ts';
 import { eventually } from '../eventually.ts';
 import { type Gateway, NOW, type Sent, startGateway } from '../publishers/gateway.ts';
 
@@ -177,9 +177,10 @@ describe('who waits for a step', () => {
     };
     const clock = { now: () => NOW, monotonic: () => 0 };
     const senders = new Map<string, EventEmitter & { destroyed: boolean }>();
-    const answers = createFlowAnswers({ store, live, clock, logger: pino({ level: 'silent' }), senders });
+    const unfit = createUnfitAnswers(clock);
+    const answers = createFlowAnswers({ store, live, clock, logger: pino({ level: 'silent' }), unfit, senders });
     onTestFinished(() => answers.end());
-    return { answers, senders, outputs, tell: (event: LiveEvent) => tell(event) };
+    return { answers, unfit, senders, outputs, tell: (event: LiveEvent) => tell(event) };
   }
 
   it('is told by this process, and by the feed of another', async () => {
@@ -199,7 +200,7 @@ describe('who waits for a step', () => {
   });
 
   it('leaves each flow its share of the room, and tells of those that got none', async () => {
-    const { answers } = answering();
+    const { answers, unfit } = answering();
     const greedy = Array.from({ length: 200 }, (_, n) => answers.wait(asked(n)));
     let ended = 0;
     for (const each of greedy) void each.then(() => (ended += 1));
@@ -209,7 +210,7 @@ describe('who waits for a step', () => {
       (count) => count === 100,
     );
     expect(await Promise.all(others.slice(100))).toEqual(Array(20).fill(undefined));
-    expect(answers.unfit(0)).toMatchObject([
+    expect(unfit.since(0)).toMatchObject([
       { flowId: FLOW, count: 100, why: 'too many senders wait for an answer at once' },
       { flowId: 'other', count: 20 },
     ]);
@@ -220,7 +221,7 @@ describe('who waits for a step', () => {
   });
 
   it('is no longer waited for by who hung up', async () => {
-    const { answers, senders } = answering();
+    const { answers, unfit, senders } = answering();
     const sender = Object.assign(new EventEmitter(), { destroyed: false });
     senders.set('delivery 1', sender);
     const waiting = answers.wait(asked(1));
@@ -229,7 +230,7 @@ describe('who waits for a step', () => {
     const gone = Object.assign(new EventEmitter(), { destroyed: true });
     senders.set('delivery 2', gone);
     expect(await answers.wait(asked(2))).toBeUndefined();
-    expect(answers.unfit(0)).toEqual([]);
+    expect(unfit.since(0)).toEqual([]);
     expect([...sender.eventNames(), ...gone.eventNames()]).toEqual([]);
   });
 

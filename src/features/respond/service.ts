@@ -1,14 +1,20 @@
 import { counted, nameOf } from '../../dashboard/attention/finding.ts';
 import { rulesFor, servicePart } from '../../dashboard/services.ts';
+import { answersBySteps } from '../../webhooks/flow-answers.ts';
 import { respondAttention } from './attention.ts';
+import { respondStepTypes } from './step-types.ts';
 
-/** Counts cases in the last 24 hours in which a step gave no usable answer. */
+/** Answers deliveries by steps, and counts the steps of the last 24 hours that gave no usable answer. */
 export const respond = servicePart({
   name: 'respond',
-  attention: rulesFor(respondAttention, ({ flows, since }, { answers }) =>
-    answers.unfit(since).map(({ flowId, triggerKey, stepKey, runId, count, why }) => {
-      const message = `The step ${stepKey} gave no answer for ${counted(count, 'delivery', 'deliveries')} to ${nameOf(flowId, flows)}/${triggerKey}, which got the fixed one: ${why}`;
-      return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
-    }),
+  start: (host) => ({ runAnswers: answersBySteps({ ...host, unfit: host.extensions.of(respondStepTypes) }) }),
+  attention: rulesFor(respondAttention, ({ flows, since }, { extensions }) =>
+    extensions
+      .of(respondStepTypes)
+      .since(since)
+      .map(({ flowId, triggerKey, stepKey, runId, count, why }) => {
+        const message = `The step ${stepKey} gave no answer for ${counted(count, 'delivery', 'deliveries')} to ${nameOf(flowId, flows)}/${triggerKey}, which got the fixed one: ${why}`;
+        return { kind: 'answer_unfit', message, link: `/flows/runs/${runId}`, flowId, triggerKey };
+      }),
   ),
 });

@@ -3,11 +3,12 @@ import { didYouMean, errorAt } from '../../manifest/issues.ts';
 import type { ManifestRules } from '../../manifest/load.ts';
 import type { Graph } from '../../model/manifest.ts';
 import { isGuarded } from '../../model/retired.ts';
+import { createUnfitAnswers } from '../../webhooks/flow-answers.ts';
 
-/** Checks of triggers that steps answer; brings no step types. */
+/** Checks of triggers that steps answer, and the answers that could not be used; brings no step types. */
 export const respondStepTypes = stepPart({
   name: 'respond',
-  make: () => ({ handlers: [], checks: [checkResponders], made: undefined }),
+  make: ({ clock }) => ({ handlers: [], checks: [checkResponders], made: createUnfitAnswers(clock) }),
 });
 
 /** Checks that the answering steps exist and that a run can reach them. */

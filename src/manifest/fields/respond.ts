@@ -24,5 +24,6 @@ export const respondFields = {
     docs: 'endpoint',
     change: answerOnly([undefined, { step: 'a' }]),
     isOwnOnSharedSlug: true,
+    answersByRun: true,
   }),
 };

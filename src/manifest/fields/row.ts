@@ -24,6 +24,8 @@ export interface Row<Value, Written, Inputs> {
   };
   /** Triggers that share a slug can differ in it, whatever effect it has on an operator's gate. */
   readonly isOwnOnSharedSlug?: true;
+  /** Its run answers the delivery: only one trigger of a shared slug can have it. */
+  readonly answersByRun?: true;
   /** The field that follows it in the schema and in snapshots, whose hashes depend on order; by default, as listed. */
   readonly before?: string;
   /** Replaces a value that does not fit while other fields are checked: any gate can work with it. */
