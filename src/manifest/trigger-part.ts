@@ -104,12 +104,12 @@ type SignalRun = { readonly deliveryId: string | null; readonly startedAt: numbe
 export interface TriggerInForce {
   /** Its own mode, or that of the service. */
   readonly mode: EnforcementMode;
+  readonly verifies: boolean;
 }
 
 /** Facts about a trigger that decide about its objects. */
 export interface TriggerFacts extends TriggerInForce {
   readonly isShared: boolean;
-  readonly verifies: boolean;
   /** For how many days it remembers an event; undefined if nothing identifies its events. */
   readonly eventDays: number | undefined;
 }

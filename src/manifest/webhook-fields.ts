@@ -8,7 +8,6 @@ import { eventIdentityFields } from './fields/event-identity.ts';
 import { keyFields } from './fields/keys.ts';
 import { rateLimitFields } from './fields/rate-limit.ts';
 import { replayFields } from './fields/replay.ts';
-import { respondFields } from './fields/respond.ts';
 import { type FieldRows, fieldsOf, type Held, type Merged, type ReadonlyValue, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
@@ -47,7 +46,6 @@ const rows = fieldsOf([
   endpointFields,
   eventIdentityFields,
   sharingFields,
-  respondFields,
   ...fieldsOfParts,
   responseFields,
 ]);

@@ -69,12 +69,11 @@ export function webhookChecks(
       const subject = { trigger, scheme, settings };
       checkSet(trigger, gates, reports);
       checkSharing(inputs, reports);
-      checkRespond(subject, defaultMode, reports);
+      checkParts(subject, defaultMode, reports);
       checkResponse(inputs, reports);
       checkWeaknesses(subject, reports);
       checkCoverage(subject, reports);
       checkReplay(subject, defaultMode, reports);
-      checkParts(inputs, inputs.webhookEnforcementMode ?? defaultMode, reports);
       checkEventId(subject, reports);
       problems.push(...objectProblems(subject, inputs.webhookEnforcementMode ?? defaultMode));
       checkHandshakes(subject, reports);
@@ -89,19 +88,6 @@ function checkSharing({ webhookShared, webhookSlug, webhookLearnKey }: WebhookIn
     error('webhookShared', 'has no effect without webhookSlug: the id of a flow is its own');
   if (webhookLearnKey === true)
     error('webhookShared', 'is not possible with webhookLearnKey: each trigger learns its own key');
-}
-
-/** A stranger gets the same answer as the publisher, because the answer must not reveal who was verified. */
-function checkRespond(
-  { trigger: { inputs }, scheme }: FitTrigger,
-  defaultMode: EnforcementMode,
-  { warning }: TriggerReports,
-): void {
-  if (inputs.webhookRespond === undefined) return;
-  const mode = inputs.webhookEnforcementMode ?? defaultMode;
-  if (scheme !== undefined && mode === 'Enforce') return;
-  const why = scheme === undefined ? 'no signature is checked' : `the mode is ${mode}`;
-  warning('webhookRespond', `answers everybody who knows the URL with what the step says: ${why}`);
 }
 
 /** Warns about a content type that is replaced: publishers may parse the body by its type. */
@@ -240,9 +226,14 @@ function checkReplay(
 }
 
 /** Reports the warnings of features about their own fields. */
-function checkParts(inputs: WebhookInputs, mode: EnforcementMode, { warning }: TriggerReports): void {
+function checkParts(
+  { trigger: { inputs }, scheme }: FitTrigger,
+  defaultMode: EnforcementMode,
+  { warning }: TriggerReports,
+): void {
+  const inForce = { mode: inputs.webhookEnforcementMode ?? defaultMode, verifies: scheme !== undefined };
   for (const warnings of triggerWarnings) {
-    for (const [field, message] of Object.entries(warnings(inputs, { mode }))) {
+    for (const [field, message] of Object.entries(warnings(inputs, inForce))) {
       if (message !== undefined) warning(field as Field, message);
     }
   }

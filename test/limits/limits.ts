@@ -219,7 +219,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'flows/step-failure.ts MAX_RETRY_AFTER_MS',
     'flows/step-failure.ts MAX_BACKOFF_SECONDS',
     'manifest/fields/event-identity.ts 3650',
-    'manifest/fields/respond.ts 25',
+    'features/respond/trigger.ts 25',
     'manifest/schema.ts MAX_TIMEOUT_SECONDS',
     'manifest/schema.ts 10_000',
     'manifest/schema.ts 1000',

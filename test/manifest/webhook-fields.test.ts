@@ -1,8 +1,9 @@
 import { expect, it } from 'vitest';
 import { slugFields } from '../../src/manifest/fields/endpoint.ts';
-import { respondFields } from '../../src/manifest/fields/respond.ts';
 import { fieldsOf } from '../../src/manifest/fields/row.ts';
 import { WEBHOOK_ROWS, webhookInputsSchema } from '../../src/manifest/webhook-fields.ts';
+
+const respondFields = { webhookRespond: WEBHOOK_ROWS.webhookRespond };
 
 it('keeps groups of fields in the order in which they are listed', () => {
   expect(Object.keys(fieldsOf([respondFields, slugFields]))).toEqual(['webhookRespond', 'webhookSlug']);
