@@ -505,7 +505,7 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>>
     'expressions/trigger-body.test.ts',
     'leaves out the content of files beyond 1 MiB in one form, and says how large they are',
   ],
-  'webhooks/flow-answers.ts MOST_ANSWER_BYTES': [
+  'features/respond/flow-answers.ts MOST_ANSWER_BYTES': [
     'store/conformance/large-runs.ts',
     'cuts a value that is too large, and every value once the answer is full',
   ],

@@ -1,7 +1,7 @@
 import { counted, nameOf } from '../../dashboard/attention/finding.ts';
 import { rulesFor, servicePart } from '../../dashboard/services.ts';
-import { answersBySteps } from '../../webhooks/flow-answers.ts';
 import { respondAttention } from './attention.ts';
+import { answersBySteps } from './flow-answers.ts';
 import { respondStepTypes } from './step-types.ts';
 
 /** Answers deliveries by steps, and counts the steps of the last 24 hours that gave no usable answer. */

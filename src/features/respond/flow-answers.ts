@@ -1,13 +1,13 @@
 import type { Logger } from 'pino';
-import { answerOf } from '../model/answer.ts';
-import type { Clock } from '../model/clock.ts';
-import { greediestBut } from '../model/greediest.ts';
-import type { Json } from '../model/json.ts';
-import { triggerMapKey } from '../model/trigger-name.ts';
-import type { Store } from '../store/store.ts';
-import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
-import type { WebhookAnswer } from './answers.ts';
-import type { RunAnswers } from './receive.ts';
+import { answerOf } from '../../model/answer.ts';
+import type { Clock } from '../../model/clock.ts';
+import { greediestBut } from '../../model/greediest.ts';
+import type { Json } from '../../model/json.ts';
+import { triggerMapKey } from '../../model/trigger-name.ts';
+import type { Store } from '../../store/store.ts';
+import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
+import type { WebhookAnswer } from '../../webhooks/answers.ts';
+import type { RunAnswers } from '../../webhooks/receive.ts';
 
 /** A delivery whose run is committed and whose sender waits for the output of one of its steps. */
 interface Asked {
