@@ -149,7 +149,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'features/http-request/known-hosts.ts MOST_OPEN',
     'features/http-request/known-hosts.ts MOST_QUEUES',
     'flows/run-step.ts MAX_FAULTS',
-    'features/respond/flow-answers.ts MOST_UNFIT',
+    'features/respond/unfit-answers.ts MOST_UNFIT',
     'webhooks/headers.ts MAX_KNOWN_NAMES',
     'webhooks/headers.ts MAX_KNOWN_LENGTH',
     'webhooks/schemes/certificates.ts MAX_CERTIFICATES',

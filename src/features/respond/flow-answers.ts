@@ -8,6 +8,7 @@ import type { Store } from '../../store/store.ts';
 import type { LiveEvent, LiveEvents } from '../../telemetry/events.ts';
 import type { WebhookAnswer } from '../../webhooks/answers.ts';
 import type { RunAnswers } from '../../webhooks/receive.ts';
+import type { UnfitAnswers } from './unfit-answers.ts';
 
 /** A delivery whose run is committed and whose sender waits for the output of one of its steps. */
 interface Asked {
@@ -20,23 +21,6 @@ interface Asked {
   readonly until: number;
   /** The body is kept in memory while the sender waits. */
   readonly bodyBytes: number;
-}
-
-/** Outputs of a step that could not be used as an answer; the senders got the fixed answer. */
-interface UnfitStep {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  readonly stepKey: string;
-  readonly count: number;
-  readonly lastAt: number;
-  readonly runId: string;
-  readonly why: string;
-}
-
-/** The steps that gave no usable answer, by trigger. */
-export interface UnfitAnswers {
-  note(asked: Asked, why: string): void;
-  since(since: number): readonly UnfitStep[];
 }
 
 /** Answers deliveries with the output of a step of their run. */
@@ -73,8 +57,6 @@ const TOO_MANY = 'too many senders wait for an answer at once';
 const MOST_ANSWER_BYTES = 256 * 1024;
 /** Notices of other replicas may be lost, or arrive before this process listens. */
 const LOOK_EVERY_MS = 250;
-/** Limit of triggers: an operator mends one after the other. */
-const MOST_UNFIT = 100;
 
 interface Waiting {
   readonly asked: Asked;
@@ -99,11 +81,11 @@ export function createFlowAnswers(
     const isStep = type === 'step.completed' && data.stepKey === own.asked.stepKey;
     if (isStep || type === 'run.completed' || type === 'run.changed') own.look();
   };
-  const note = (asked: Asked, why: string) => {
-    unfit.note(asked, why);
-    const { flowId, triggerKey, stepKey, runId } = asked;
-    const about = { cause: `no answer of ${triggerMapKey(asked)} ${stepKey}`, flowId, triggerKey, stepKey, runId };
-    logger.warn(about, `a step gave no answer for its delivery: ${why}`);
+  const note = ({ flowId, triggerKey, stepKey, runId }: Asked, why: string) => {
+    const about = { flowId, triggerKey, stepKey, runId };
+    unfit.note({ ...about, why });
+    const cause = `no answer of ${triggerMapKey(about)} ${stepKey}`;
+    logger.warn({ cause, ...about }, `a step gave no answer for its delivery: ${why}`);
   };
   const read = async (asked: Asked) => {
     const answer = await readAnswer(asked, store);
@@ -207,21 +189,6 @@ function givesWay(asked: Asked, waiting: readonly Waiting[], sizeOf: (asked: Ask
     waiting.map((each) => shareOf(each.asked)),
   );
   return waiting.find((each) => each.asked.flowId === most);
-}
-
-export function createUnfitAnswers(clock: Clock): UnfitAnswers {
-  const unfit = new Map<string, UnfitStep>();
-  return {
-    note({ flowId, triggerKey, stepKey, runId }, why) {
-      const name = triggerMapKey({ flowId, triggerKey });
-      const count = (unfit.get(name)?.count ?? 0) + 1;
-      unfit.delete(name);
-      unfit.set(name, { flowId, triggerKey, stepKey, runId, why, count, lastAt: clock.now() });
-      const [oldest] = unfit.keys();
-      if (unfit.size > MOST_UNFIT && oldest !== undefined) unfit.delete(oldest);
-    },
-    since: (since) => [...unfit.values()].filter(({ lastAt }) => lastAt >= since),
-  };
 }
 
 function isCut(output: Json | { readonly truncated: true } | null): boolean {

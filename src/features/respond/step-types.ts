@@ -3,7 +3,7 @@ import { didYouMean, errorAt } from '../../manifest/issues.ts';
 import type { ManifestRules } from '../../manifest/load.ts';
 import type { Graph } from '../../model/manifest.ts';
 import { isGuarded } from '../../model/retired.ts';
-import { createUnfitAnswers } from './flow-answers.ts';
+import { createUnfitAnswers } from './unfit-answers.ts';
 
 /** Checks of triggers that steps answer, and the answers that could not be used; brings no step types. */
 export const respondStepTypes = stepPart({
