@@ -1,12 +1,9 @@
 import { MINUTE_MS } from '../model/clock.ts';
 import type { LiveEvent } from '../telemetry/events.ts';
 import { REASONS } from '../webhooks/answers.ts';
-import { isInSight, listAttentionSince } from './api/attention.ts';
 import { readinessSoon } from './api/service.ts';
-import type { DashboardServices } from './services.ts';
+import type { DashboardServices, LookedAt, WatchedEvent } from './services.ts';
 import type { Sight } from './sight.ts';
-
-type AttentionItem = Awaited<ReturnType<typeof listAttentionSince>>[number];
 
 /** Checks the service again and again while there are readers, and sends them the results. */
 export interface ServiceWatch {
@@ -14,15 +11,12 @@ export interface ServiceWatch {
   stop(): void;
   /** The last event about the service; undefined before the first look. */
   readonly state: LiveEvent | undefined;
-  /** The last event about attention, in the form for readers limited to some flows. */
-  attentionTo(sight: Sight): LiveEvent['data'];
+  /** The data of the last event that a part watches, for readers limited to some flows; undefined for other events. */
+  dataIn(sight: Sight, type: LiveEvent['type']): LiveEvent['data'] | undefined;
 }
 
 /** Together with the store's time limit, less than 4 s: a page shows within 5 s that the store is away. */
 const LOOK_EVERY_MS = 1500;
-
-/** Attention needs several queries; none of its rules needs to be reported sooner. */
-const ATTENTION_EVERY_MS = 5000;
 
 /** How long the page reports the last 503: publishers send again within about this time. */
 const TOLD_FOR_MS = MINUTE_MS;
@@ -32,8 +26,9 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
   const refusals = createRefusals(services);
   let timer: NodeJS.Timeout | undefined;
   let state: LiveEvent | undefined;
-  let attentionAt = Number.NEGATIVE_INFINITY;
-  let attention: readonly AttentionItem[] = [];
+  const watched = services.parts.flatMap((part) => part.watched ?? [])[0];
+  let watchedAt = Number.NEGATIVE_INFINITY;
+  let found: LookedAt | undefined;
   let isAsking = false;
 
   async function look(): Promise<void> {
@@ -46,36 +41,28 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
     tell(state);
   }
 
-  /** Its counts change with time alone, so it is sent each time. Readers ask again, or later if that fails. */
-  function lookAtAttention(): void {
+  async function lookAtPart({ type, everyMs, look: lookNow }: WatchedEvent): Promise<void> {
     const at = services.clock.monotonic();
-    if (isAsking || at - attentionAt < ATTENTION_EVERY_MS) return;
-    attentionAt = at;
+    if (isAsking || at - watchedAt < everyMs) return;
+    watchedAt = at;
     isAsking = true;
-    listAttentionSince(services, ATTENTION_EVERY_MS)
-      .then(
-        (items) => {
-          attention = items;
-          const told = { type: 'attention.changed', runId: null, flowId: null, data: countsOf(items) } as const;
-          if (timer !== undefined) tell(told);
-        },
-        (error: unknown) => services.logger.error({ err: error }, 'what needs attention could not be told'),
-      )
-      .finally(() => {
-        isAsking = false;
-      });
+    const now = await lookNow(services);
+    isAsking = false;
+    if (now === undefined) return;
+    found = now;
+    if (timer !== undefined) tell({ type, runId: null, flowId: null, data: now.data });
   }
 
   const turn = () => {
     look().catch((error: unknown) => services.logger.error({ err: error }, 'how the service does could not be told'));
-    lookAtAttention();
+    if (watched !== undefined) void lookAtPart(watched);
   };
 
   return {
     get state() {
       return state;
     },
-    attentionTo: (sight) => countsOf(attention.filter((item) => isInSight(item, sight))),
+    dataIn: (sight, type) => (type === watched?.type ? found?.dataIn(sight) : undefined),
     start() {
       timer ??= setInterval(turn, LOOK_EVERY_MS).unref();
       turn();
@@ -84,14 +71,9 @@ export function createServiceWatch(services: DashboardServices, tell: (event: Li
       clearInterval(timer);
       timer = undefined;
       state = undefined;
-      attentionAt = Number.NEGATIVE_INFINITY;
+      watchedAt = Number.NEGATIVE_INFINITY;
     },
   };
-}
-
-function countsOf(items: readonly AttentionItem[]): LiveEvent['data'] {
-  const count = (severity: string) => items.filter((item) => item.severity === severity).length;
-  return { errors: count('error'), warnings: count('warning') };
 }
 
 /**

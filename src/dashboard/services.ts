@@ -28,7 +28,7 @@ import { withoutUser } from '../model/text.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { DeliveryCount, FlowChange, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
-import type { LiveEvents } from '../telemetry/events.ts';
+import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Holding } from '../webhooks/holding.ts';
 import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
@@ -201,6 +201,8 @@ export interface ServicePart {
   readonly gauges?: readonly MeasuredGauge[];
   /** Finds what operators should look at. It reads data that the situation lacks itself. */
   readonly attention?: FindAttention<AttentionKind>;
+  /** An event that readers of the event stream get again and again. Only one part can provide it. */
+  readonly watched?: WatchedEvent;
   /** What it knows about why deliveries are refused for a reason: one sentence per cause. */
   readonly causes?: (refused: RefusedFor, services: DashboardServices) => Promise<readonly string[]>;
   /** Why this process should get no requests although the kernel knows no reason; undefined if it should. */
@@ -208,6 +210,19 @@ export interface ServicePart {
   /** The last arrivals at triggers that it knows. */
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   readonly start?: (host: Host) => RunningPart;
+}
+
+export interface WatchedEvent {
+  readonly type: LiveEvent['type'];
+  readonly everyMs: number;
+  /** Undefined if it failed, which the part logs; never rejects. */
+  look(services: DashboardServices): Promise<LookedAt | undefined>;
+}
+
+export interface LookedAt {
+  readonly data: LiveEvent['data'];
+  /** The data for readers limited to some flows. */
+  dataIn(sight: { has(flowId: string | null): boolean }): LiveEvent['data'];
 }
 
 /** Why a process should get no requests. */

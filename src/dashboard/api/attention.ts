@@ -6,6 +6,7 @@ import {
   type AttentionKind,
   type KernelAttentionKind,
   SEVERITIES,
+  type Severity,
 } from '../../model/attention.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { field } from '../answer.ts';
@@ -21,7 +22,7 @@ import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.t
 import { failedRuns } from '../attention/runs.ts';
 import { notStored } from '../attention/service.ts';
 import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, servicePart } from '../services.ts';
+import { type ApiRoutes, type DashboardServices, type LookedAt, servicePart } from '../services.ts';
 import { type Sight, sightOf } from '../sight.ts';
 
 export const attentionSchema = z
@@ -62,7 +63,7 @@ export function listAttention(services: DashboardServices, sight?: Sight): Promi
 }
 
 /** The list, at most `ms` milliseconds old; all callers share the last one. */
-export function listAttentionSince(services: DashboardServices, ms: number): Promise<AttentionItem[]> {
+function listAttentionSince(services: DashboardServices, ms: number): Promise<AttentionItem[]> {
   const last = lastLists.get(services);
   return last === undefined || services.clock.monotonic() - last.at >= ms ? listAttention(services) : last.items;
 }
@@ -72,9 +73,9 @@ async function readAttention(services: DashboardServices): Promise<AttentionItem
 }
 
 /** Whether an item is about a flow that a reader can see, or about the database, without which all see nothing. */
-export const isInSight = (
+const isInSight = (
   { kind, flowId, callerId }: Pick<AttentionItem, 'kind' | 'flowId' | 'callerId'>,
-  sight: Sight,
+  sight: Pick<Sight, 'has'>,
 ) => kind === 'store_unavailable' || (sight.has(flowId) && (callerId === undefined || sight.has(callerId)));
 
 async function readAttentionIn(sight: Sight, services: DashboardServices): Promise<AttentionItem[]> {
@@ -200,4 +201,27 @@ export async function attentionTo(situation: Situation, services: DashboardServi
     .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
 
-export const attention = servicePart({ name: 'attention', routes: [attentionRoutes] });
+/** Several queries; none of the rules needs to be reported sooner. */
+const WATCHED_EVERY_MS = 5000;
+
+/** The counts change with time alone, so they are sent each time. Readers ask again, or later if that fails. */
+async function watchAttention(services: DashboardServices): Promise<LookedAt | undefined> {
+  try {
+    const items = await listAttentionSince(services, WATCHED_EVERY_MS);
+    return { data: countsOf(items), dataIn: (sight) => countsOf(items.filter((item) => isInSight(item, sight))) };
+  } catch (error) {
+    services.logger.error({ err: error }, 'what needs attention could not be told');
+    return undefined;
+  }
+}
+
+function countsOf(items: readonly AttentionItem[]): LookedAt['data'] {
+  const count = (severity: Severity) => items.filter((item) => item.severity === severity).length;
+  return { errors: count('error'), warnings: count('warning') };
+}
+
+export const attention = servicePart({
+  name: 'attention',
+  routes: [attentionRoutes],
+  watched: { type: 'attention.changed', everyMs: WATCHED_EVERY_MS, look: watchAttention },
+});

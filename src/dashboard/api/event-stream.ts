@@ -191,7 +191,8 @@ function formatEvent({ type, data }: SentEvent): string {
 function toldOf(event: LiveEvent, sight: Sight, watch: ServiceWatch): SentEvent | undefined {
   const { type, data } = event;
   if (type === 'service.state') return { type, data: { ...data, message: null, refused: null } };
-  if (type === 'attention.changed') return { type, data: watch.attentionTo(sight) };
+  const watched = watch.dataIn(sight, type);
+  if (watched !== undefined) return { type, data: watched };
   if (type === 'run.changed') return { type, data: {} };
   return sight.has(event.flowId) ? event : undefined;
 }
