@@ -1,4 +1,5 @@
 import { alertsAttention } from './alerts/attention.ts';
+import { attentionAttention } from './attention/attention.ts';
 import { deliveriesAttention } from './deliveries/attention.ts';
 import { doctorAttention } from './doctor/attention.ts';
 import { driftAttention } from './drift/attention.ts';
@@ -15,6 +16,7 @@ import { schedulesAttention } from './schedules/attention.ts';
 
 /** Kinds of attention items that features add. Each feature has its rules in its `service.ts`. */
 export const attentionKinds = [
+  attentionAttention,
   rhythmAttention,
   hostsAttention,
   reconcileAttention,

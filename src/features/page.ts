@@ -3,6 +3,7 @@ import type { PagePart } from '../dashboard/web/part.ts';
 import { activityPage } from './activity/page.tsx';
 import { alertsPage } from './alerts/page.tsx';
 import { approvalsPage } from './approvals/page.tsx';
+import { attentionPage } from './attention/page.tsx';
 import { booksPage } from './books/page.tsx';
 import { bulkPage } from './bulk/page.tsx';
 import { coalescePage } from './coalesce/page.tsx';
@@ -29,6 +30,7 @@ import { signalsPage } from './signals/page.tsx';
 /** Parts of the page. Navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
   overviewPart,
+  attentionPage,
   deliveriesPage,
   flowsPage,
   publishersPagePage,

@@ -1,4 +1,3 @@
-import { attention } from '../dashboard/api/attention.ts';
 import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
@@ -6,6 +5,7 @@ import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
 import { apiDocs } from './api-docs/service.ts';
 import { approvals } from './approvals/service.ts';
+import { attention } from './attention/service.ts';
 import { books } from './books/service.ts';
 import { bulk } from './bulk/service.ts';
 import { consumers } from './consumers/service.ts';

@@ -31,6 +31,7 @@ const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).f
 /** Features that add a route: without the feature, the route is missing. */
 const ROUTES: Readonly<Record<string, string>> = {
   activity: '/flows/api/activity',
+  attention: '/flows/api/attention',
   books: '/flows/api/books',
   hosts: '/flows/api/hosts',
   keys: '/flows/api/keys',

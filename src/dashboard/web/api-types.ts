@@ -12,7 +12,6 @@ import type { Graph } from '../../features/runs/page/graph.ts';
 import type { runSchema, triggerSchema } from '../../features/runs/runs.ts';
 import type { stepSchema } from '../../features/runs/steps.ts';
 import type { schemeSchema } from '../../features/schemes/service.ts';
-import type { attentionSchema } from '../api/attention.ts';
 import type { SentEvent } from '../api/event-stream.ts';
 
 /*
@@ -27,7 +26,6 @@ export interface Api
     RevisionAnswers,
     RunHistoryAnswers,
     Omit<RunOutlineAnswers, 'RunOutline'> {
-  readonly Attention: z.output<typeof attentionSchema>;
   readonly Delivery: z.output<typeof deliverySchema>;
   readonly Drain: z.output<typeof drainSchema>;
   readonly Finding: z.output<typeof findingSchema>;

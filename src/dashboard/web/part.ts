@@ -53,7 +53,7 @@ interface Slots {
   /** Above every screen. */
   readonly everywhere: object;
   readonly overviewTools: object;
-  readonly overviewCharts: object;
+  readonly overviewTop: object;
   readonly overviewColumns: object;
   /** At the bottom of the overview. */
   readonly overview: object;

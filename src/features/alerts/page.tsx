@@ -1,4 +1,3 @@
-import type { Api } from '../../dashboard/web/api-types.ts';
 import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import { StatusPill } from '../../dashboard/web/kit/pill.tsx';
@@ -37,7 +36,7 @@ const ALERT_COLUMNS: readonly Column<AlertTarget>[] = [
   },
 ];
 
-const SEVERITY_WORDS: Readonly<Record<Api['Attention']['severity'], string>> = {
+const SEVERITY_WORDS: Readonly<Record<AlertTarget['severities'][number], string>> = {
   error: 'Errors',
   warning: 'warnings',
   info: 'notes',

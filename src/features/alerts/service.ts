@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { isPostgres } from '../../config/database.ts';
 import { field, isoTime } from '../../dashboard/answer.ts';
-import { listAttention } from '../../dashboard/api/attention.ts';
 import { unreadiness } from '../../dashboard/api/service.ts';
 import type { Finding, Situation } from '../../dashboard/attention/finding.ts';
 import { route } from '../../dashboard/route.ts';
@@ -9,6 +8,7 @@ import { type ApiRoutes, type DashboardServices, type Host, rulesFor, servicePar
 import { startsRuns } from '../../flows/catalog.ts';
 import { SEVERITIES } from '../../model/attention.ts';
 import { ALERT_FLOW_ID, RUN_STATUSES } from '../../model/manifest.ts';
+import { listAttention } from '../attention/service.ts';
 import { type AlertState, countWaiting, NO_ALERTS } from './alert-plan.ts';
 import { alertsAttention } from './attention.ts';
 import { renewableWatch } from './renewable.ts';

@@ -127,7 +127,7 @@ export const figuresPage: PagePart = {
   useFlowColumns,
   at: {
     overviewTools: WindowChoice,
-    overviewCharts: ChosenCharts,
+    overviewTop: ChosenCharts,
     overviewColumns: ReasonsPanel,
     deliveriesChart: DeliveriesChart,
     runsChart: RunsChart,

@@ -3,9 +3,8 @@ import { format } from '../format.ts';
 import { CodeLine } from '../kit/copy.tsx';
 import { type Column, Table } from '../kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { Icon, RunPill, RunWhy } from '../kit/pill.tsx';
-import { Message, Time } from '../kit/time.tsx';
-import type { Look } from '../looks.ts';
+import { RunPill, RunWhy } from '../kit/pill.tsx';
+import { Time } from '../kit/time.tsx';
 import { type PagePart, shownAt } from '../part.ts';
 import { useResource } from '../resource.ts';
 
@@ -19,8 +18,7 @@ function OverviewPage() {
   return (
     <Page title="Overview" actions={shownAt('overviewTools', {})}>
       {isNew ? <Welcome /> : null}
-      <AttentionPanel />
-      {shownAt('overviewCharts', {})}
+      {shownAt('overviewTop', {})}
       <div class="columns">
         {shownAt('overviewColumns', {})}
         <InFlightPanel />
@@ -35,17 +33,6 @@ function Welcome() {
   return (
     <Panel title="Send the first delivery">
       <Loaded of={flows}>{(list) => <FirstDelivery flows={list} />}</Loaded>
-    </Panel>
-  );
-}
-
-function AttentionPanel() {
-  const attention = useResource<readonly Api['Attention'][]>('/attention', {
-    refreshOn: ['attention.changed'],
-  });
-  return (
-    <Panel title="Needs attention" isFlush>
-      <Loaded of={attention}>{(items) => <AttentionList items={items} />}</Loaded>
     </Panel>
   );
 }
@@ -125,41 +112,6 @@ function RunsInFlight({ runs, total }: { runs: readonly Api['Run'][]; total: num
         </p>
       ) : null}
     </>
-  );
-}
-
-const ICONS: Readonly<Record<Api['Attention']['severity'], readonly [Look['icon'], string]>> = {
-  error: ['cross', 'Error'],
-  warning: ['warn', 'Warning'],
-  info: ['info', 'Note'],
-};
-
-/** Links within the page open here; others, such as the metrics, open in a new tab. */
-function AttentionList({ items }: { items: readonly Api['Attention'][] }) {
-  if (items.length === 0) {
-    return (
-      <p class="all-well">
-        <Icon name="check" />
-        Nothing needs attention.
-      </p>
-    );
-  }
-  return (
-    <ul class="attention">
-      {items.map(({ kind, severity, message, link }) => {
-        const [icon, name] = ICONS[severity];
-        const isPlace = link.startsWith('/flows') && !link.startsWith('/flows/api');
-        return (
-          <li key={`${kind} ${message}`} class={severity}>
-            <Icon name={icon} />
-            <span class="unseen">{name}: </span>
-            <a href={link} target={isPlace ? undefined : '_blank'} rel="noreferrer">
-              <Message text={message} />
-            </a>
-          </li>
-        );
-      })}
-    </ul>
   );
 }
 

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { attentionTo } from '../../src/dashboard/api/attention.ts';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import type { UnevaluatedCount } from '../../src/features/deliveries/store.ts';
-import type { holdStore } from '../../src/features/hold/store.ts';
-import { rotationConcerns } from '../../src/features/keys/service.ts';
-import type { OrderReport } from '../../src/features/order/store.ts';
-import { rhythm } from '../../src/features/rhythm/service.ts';
-import type { RhythmRow } from '../../src/features/rhythm/store.ts';
-import type { LongStep } from '../../src/features/runs/store.ts';
-import type { Schedule } from '../../src/features/schedules/scheduler.ts';
-import { serviceParts } from '../../src/features/service.ts';
-import { REASON_CODES } from '../../src/model/delivery.ts';
-import type { Members } from '../../src/store/part.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import { attentionTo } from '../../../src/features/attention/service.ts';
+import type { UnevaluatedCount } from '../../../src/features/deliveries/store.ts';
+import type { holdStore } from '../../../src/features/hold/store.ts';
+import { rotationConcerns } from '../../../src/features/keys/service.ts';
+import type { OrderReport } from '../../../src/features/order/store.ts';
+import { rhythm } from '../../../src/features/rhythm/service.ts';
+import type { RhythmRow } from '../../../src/features/rhythm/store.ts';
+import type { LongStep } from '../../../src/features/runs/store.ts';
+import type { Schedule } from '../../../src/features/schedules/scheduler.ts';
+import { serviceParts } from '../../../src/features/service.ts';
+import { REASON_CODES } from '../../../src/model/delivery.ts';
+import type { Members } from '../../../src/store/part.ts';
 import {
   endDue,
   HOOK_ONLY_ID,
@@ -21,7 +21,7 @@ import {
   startDashboard,
   type TestDashboard,
   useDashboard,
-} from './fixture.ts';
+} from '../../dashboard/fixture.ts';
 
 const HOUR_MS = 3_600_000;
 const IDS = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;

@@ -1,3 +1,4 @@
+import { type Finding, iso, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
 import { whatLacking, whatUnreadable } from '../../deploys/unreadable.ts';
 import { type DeployedFlow, startsRuns } from '../../flows/catalog.ts';
 import { ATTENTION, type Severity } from '../../model/attention.ts';
@@ -6,7 +7,6 @@ import { subFlowsOf } from '../../model/manifest.ts';
 import { presetConcerns } from '../../webhooks/checks.ts';
 import { missingKey } from '../../webhooks/learned-keys.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
-import { type Finding, iso, nameOf, type Situation } from './finding.ts';
 
 /** One for each noted manifest of the folder, each other flow that lacks something, and each trigger of the rest. */
 export function unreadableFlows({

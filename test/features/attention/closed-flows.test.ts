@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { closedFlows } from '../../src/dashboard/attention/flows.ts';
+import { closedFlows } from '../../../src/features/attention/flows.ts';
 
 const [OPEN, DISABLED, DRAINING, GONE] = ['open', 'disabled', 'draining', 'gone'].map(
   (_, n) => `0b7e2f44-6c1d-4f0e-9a51-3f0f8d1c2a1${n}`,

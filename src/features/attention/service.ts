@@ -1,33 +1,28 @@
 import { z } from 'zod';
-import { StoreUnavailableError } from '../../errors.ts';
-import {
-  ATTENTION,
-  ATTENTION_KINDS,
-  type AttentionKind,
-  type KernelAttentionKind,
-  SEVERITIES,
-  type Severity,
-} from '../../model/attention.ts';
-import { HOUR_MS } from '../../model/clock.ts';
-import { field } from '../answer.ts';
+import { field } from '../../dashboard/answer.ts';
 import {
   type AttentionItem,
   type Finding,
   LONG_SLOT_WAIT_MS,
   LOOK_BACK_HOURS,
+  nameOf as nameOfFlow,
   RECENT_HOURS,
   type Situation,
-} from '../attention/finding.ts';
-import { closedFlows, triggerItems, unreadableFlows } from '../attention/flows.ts';
-import { failedRuns } from '../attention/runs.ts';
-import { notStored } from '../attention/service.ts';
-import { route } from '../route.ts';
-import { type ApiRoutes, type DashboardServices, type LookedAt, servicePart } from '../services.ts';
-import { type Sight, sightOf } from '../sight.ts';
+  startOf,
+} from '../../dashboard/attention/finding.ts';
+import { route } from '../../dashboard/route.ts';
+import { type ApiRoutes, type DashboardServices, type LookedAt, servicePart } from '../../dashboard/services.ts';
+import { type Sight, sightOf } from '../../dashboard/sight.ts';
+import { StoreUnavailableError } from '../../errors.ts';
+import { ATTENTION, ATTENTION_KINDS, type AttentionKind, SEVERITIES, type Severity } from '../../model/attention.ts';
+import { HOUR_MS } from '../../model/clock.ts';
+import { ALERT_FLOW_ID } from '../../model/manifest.ts';
+import type { attentionAttention } from './attention.ts';
+import { closedFlows, triggerItems, unreadableFlows } from './flows.ts';
 
 export const attentionSchema = z
   .object({
-    // A kernel kind that no rule yields does not compile. `rulesFor` checks those of features.
+    // An own kind that no rule yields does not compile. `rulesFor` checks those of other features.
     kind: z.enum(ATTENTION_KINDS satisfies readonly Given[]),
     severity: z.enum(SEVERITIES),
     message: field.content(z.string()),
@@ -172,6 +167,38 @@ async function listSecretWaits({
   });
 }
 
+/** Deliveries that could not be stored have no record: only a counter of this process has them. */
+async function notStored({ metrics }: DashboardServices): Promise<Finding<'deliveries_not_stored'>[]> {
+  const { values } = await metrics.webhookRejected.get();
+  const count = values.reduce(
+    (sum, { labels, value }) => (labels.reason === 'store_unavailable' ? sum + value : sum),
+    0,
+  );
+  if (count === 0) return [];
+  const why = 'the store was unavailable or a bound was full, as the log says of each';
+  const message = `${count} deliveries got 503 since this process started: ${why}`;
+  return [{ kind: 'deliveries_not_stored', message, link: '/metrics' }];
+}
+
+function failedRuns({ ended, flows, now }: Situation): Finding<'failed_runs' | 'alerts_not_delivered'>[] {
+  const failed = ended.filter(({ status }) => status === 'Failed' || status === 'TimedOut');
+  return [...new Set(failed.map(({ flowId }) => flowId))].map((flowId) => {
+    const count = failed.reduce((sum, each) => sum + (each.flowId === flowId ? each.count : 0), 0);
+    const since = startOf(now, LOOK_BACK_HOURS);
+    const link = `/flows/runs?status=Failed&flowId=${flowId}&since=${since}`;
+    if (flowId === ALERT_FLOW_ID) {
+      const message = `${count === 1 ? '1 alert was' : `${count} alerts were`} not delivered in the last 24 hours`;
+      return { kind: 'alerts_not_delivered', message, link };
+    }
+    const message = `${runs(count)} of ${nameOfFlow(flowId, flows)} failed in the last 24 hours`;
+    return { kind: 'failed_runs', message, link };
+  });
+}
+
+function runs(count: number): string {
+  return count === 1 ? '1 run' : `${count} runs`;
+}
+
 /** Among items of one severity, those of an earlier rule come first, and those of the parts last. */
 const RULES = [
   failedRuns,
@@ -184,7 +211,7 @@ type Rule = (typeof RULES)[number] | typeof notStored;
 type Given =
   | Awaited<ReturnType<Rule>>[number]['kind']
   | ReturnType<typeof storeAway>['kind']
-  | Exclude<AttentionKind, KernelAttentionKind>;
+  | Exclude<AttentionKind, keyof typeof attentionAttention>;
 
 /** Equal for findings of one kind about one trigger. */
 const nameOf = (kind: AttentionKind, { flowId, triggerKey }: Pick<AttentionItem, 'flowId' | 'triggerKey'>) =>
