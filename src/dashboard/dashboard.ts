@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
-import { loadOnce } from '../flows/load-once.ts';
 import { INERT_HEADERS, isOfReceiveEndpoint } from '../model/inert-content.ts';
 import { type AccessRecord, createAccessRecord } from './access-record.ts';
 import { decorateActor, refuseBuiltIn, requireScope } from './actors.ts';
@@ -50,7 +49,8 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     decorateActor(app);
     const record = createAccessRecord(services);
     app.addHook('onError', (request, _reply, error) => record.denied(request, error));
-    const openApi = openApiOf(app, services.version);
+    const described: RouteOptions[] = [];
+    app.addHook('onRoute', (route) => void described.push({ ...route }));
     // One route for both instead of Fastify's two: saves a third of the routes' time at a start.
     app.addHook('onRoute', (route) => {
       if (route.method === 'GET' && route.exposeHeadRoute !== false) route.method = ['GET', 'HEAD'];
@@ -59,15 +59,8 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     healthRoutes(typed, services);
     for (const { openRoutes } of services.parts) openRoutes?.(typed, services);
     const authentication = await addLogin(app, services, record);
-    await app.register(async (guarded) => addGuarded(guarded, { services, openApi, authentication }));
+    await app.register(async (guarded) => addGuarded(guarded, { services, described, authentication }));
   };
-}
-
-/** The OpenAPI document of the routes that are added later, made at the first request. */
-function openApiOf(app: FastifyInstance, version: string) {
-  const routes: RouteOptions[] = [];
-  app.addHook('onRoute', (route) => void routes.push({ ...route }));
-  return loadOnce(async () => (await import('./openapi.ts')).describeRoutes(routes, version));
 }
 
 /** The login page is the only one without a login; it does not exist without credentials. */
@@ -88,11 +81,12 @@ async function addLogin(
 
 interface Guarded {
   readonly services: DashboardServices;
-  readonly openApi: ReturnType<typeof openApiOf>;
+  /** All routes, as they were added. */
+  readonly described: readonly RouteOptions[];
   readonly authentication: Authentication | undefined;
 }
 
-function addGuarded(app: FastifyInstance, { services, openApi, authentication }: Guarded): void {
+function addGuarded(app: FastifyInstance, { services, described, authentication }: Guarded): void {
   app.addHook('onRequest', async () => {
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
@@ -108,7 +102,7 @@ function addGuarded(app: FastifyInstance, { services, openApi, authentication }:
   app.setNotFoundHandler(refuseOtherMethods(app));
   const typed = app.withTypeProvider<ZodTypeProvider>();
   const ofParts = services.parts.flatMap(({ routes = [] }) => routes);
-  const ofDocument = services.parts.flatMap(({ documentRoutes }) => documentRoutes?.(openApi) ?? []);
+  const ofDocument = services.parts.flatMap(({ documentRoutes }) => documentRoutes?.(described) ?? []);
   for (const addRoutes of [...ofParts, ...ofDocument, pageRoutes]) addRoutes(typed, services);
 }
 

@@ -2,27 +2,26 @@ import swagger from '@fastify/swagger';
 import Fastify, { type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { z } from 'zod';
 import { REASON_CODES, type Reason } from '../model/delivery.ts';
 import { REASONS } from '../webhooks/answers.ts';
 import { READING_METHODS, scopeOf } from './actors.ts';
-import { COMMAND, documentedBody, withShape } from './input.ts';
+import { COMMAND, documentedBodies, documentedBody } from './input.ts';
+import type { Tag } from './route.ts';
 
 // Not imported, as in webhooks/answers.ts.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
-const TAGS = {
+const TAGS: Readonly<Record<Tag, string>> = {
   receive: 'Where publishers send',
   deliveries: 'What webhooks received',
   runs: 'What flows did',
   flows: 'What is deployed',
   schedules: 'When cron triggers fire',
   service: 'The process itself',
-} as const;
+};
 
 export type OpenApiDocument = OpenAPIV3_1.Document;
-
-/** The group of an operation in the document and on the API's page. */
-export type Tag = keyof typeof TAGS;
 
 /**
  * The OpenAPI document of routes. It is made on a separate server that never listens, so that the service need not load
@@ -67,6 +66,20 @@ function withBody(route: RouteOptions): RouteOptions {
   const { schema } = route;
   if (typeof schema?.body !== 'object' || schema.body === null) return route;
   return { ...route, schema: { ...schema, body: withShape(schema.body) } };
+}
+
+function withShape(body: object): object {
+  const given = documentedBodies.get(body);
+  if (given === undefined) return body;
+  const { $schema, ...shape } = z.toJSONSchema(given.schema, {
+    io: 'input',
+    unrepresentable: 'any',
+    // The format means the same and is readable.
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
+  return z.unknown().meta({ ...shape, examples: [given.example] });
 }
 
 /** The scope that an operation needs, in OpenAPI 3.1's form of roles for any kind of credentials. */

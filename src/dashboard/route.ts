@@ -3,8 +3,10 @@ import type { JsonObject } from '../model/json.ts';
 import type { RouteAccess } from './actors.ts';
 import { errorSchema } from './answer.ts';
 import { type CommandBody, documentedBody } from './input.ts';
-import type { Tag } from './openapi.ts';
 import type { FlowLimit } from './sight.ts';
+
+/** The group of an operation in the document and on the API's page. */
+export type Tag = 'receive' | 'deliveries' | 'runs' | 'flows' | 'schedules' | 'service';
 
 /** Input and answer of one guarded operation; `route` adds everything that all of them share. */
 interface Operation {

@@ -5,6 +5,7 @@ import type {
   RawReplyDefaultExpression,
   RawRequestDefaultExpression,
   RawServerDefault,
+  RouteOptions,
 } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { Logger } from 'pino';
@@ -36,7 +37,6 @@ import type { ReceiverServices, RunAnswers } from '../webhooks/receive.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { Finding, Situation } from './attention/finding.ts';
-import type { OpenApiDocument } from './openapi.ts';
 import type { Logins } from './session.ts';
 
 /** The parts of the process that the dashboard needs. */
@@ -196,8 +196,8 @@ export interface ServicePart {
   readonly routes?: readonly ApiRoutes[];
   /** Routes without a login: each must check access itself. */
   readonly openRoutes?: ApiRoutes;
-  /** Routes that show the API's own document. */
-  readonly documentRoutes?: (document: () => Promise<OpenApiDocument>) => ApiRoutes;
+  /** Routes that describe all routes; the list is complete once the service listens. */
+  readonly documentRoutes?: (all: readonly RouteOptions[]) => ApiRoutes;
   readonly gauges?: readonly MeasuredGauge[];
   /** Finds what operators should look at. It reads data that the situation lacks itself. */
   readonly attention?: FindAttention<AttentionKind>;
