@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { RouteOptions } from 'fastify';
 import { z } from 'zod';
-import type { OpenApiDocument } from '../../dashboard/openapi.ts';
 import { type ApiRoutes, baseUrlOf, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { loadOnce } from '../../flows/load-once.ts';
 import { escapeHtml } from '../../model/text.ts';
 import { type PreparedTrigger, pathOfWebhook } from '../../webhooks/triggers.ts';
 import { type CurlContext, curlOf, examplesOf, login } from './curl.ts';
+import type { OpenApiDocument } from './openapi.ts';
 import { outline, type Schema } from './outline.ts';
 
 /** The OpenAPI document of this API, for machines and for people. */
@@ -16,7 +16,7 @@ const docsRoutes =
   (app, services) => {
     // Made at the first request for it.
     const openApi = loadOnce(async () => {
-      const { describeRoutes } = await import('../../dashboard/openapi.ts');
+      const { describeRoutes } = await import('./openapi.ts');
       return describeRoutes(all, services.version);
     });
     const options = { schema: { hide: true }, config: { limit: 'filtered' } } as const;

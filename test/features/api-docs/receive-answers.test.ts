@@ -1,12 +1,12 @@
 import { createHmac } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { SluiceApp } from '../../src/app.ts';
-import type { WebhookInputs } from '../../src/manifest/webhook-inputs.ts';
-import type { Reason } from '../../src/model/delivery.ts';
-import { REASONS } from '../../src/webhooks/answers.ts';
-import { buildApp } from '../database.ts';
-import { createWorkspace, type Workspace } from '../e2e/service.ts';
+import type { SluiceApp } from '../../../src/app.ts';
+import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
+import type { Reason } from '../../../src/model/delivery.ts';
+import { REASONS } from '../../../src/webhooks/answers.ts';
+import { buildApp } from '../../database.ts';
+import { createWorkspace, type Workspace } from '../../e2e/service.ts';
 
 /* The receive endpoint answers as the OpenAPI document says: one row for each reason to refuse a delivery. */
 

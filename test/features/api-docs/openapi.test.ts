@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { ORDERS, ORDERS_ID, startDashboard, useDashboard } from './fixture.ts';
+import { ORDERS, ORDERS_ID, startDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 type JsonSchema = Parameters<typeof z.fromJSONSchema>[0];
 interface Document {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { outline, type Schema } from '../../src/features/api-docs/outline.ts';
+import { outline, type Schema } from '../../../src/features/api-docs/outline.ts';
 
 const named: Record<string, Schema> = {
   Run: { properties: { id: { type: 'string', format: 'uuid' } }, required: ['id'] },

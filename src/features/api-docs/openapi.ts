@@ -3,11 +3,11 @@ import Fastify, { type RouteOptions } from 'fastify';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
-import { REASON_CODES, type Reason } from '../model/delivery.ts';
-import { REASONS } from '../webhooks/answers.ts';
-import { READING_METHODS, scopeOf } from './actors.ts';
-import { COMMAND, documentedBodies, documentedBody } from './input.ts';
-import type { Tag } from './route.ts';
+import { READING_METHODS, scopeOf } from '../../dashboard/actors.ts';
+import { COMMAND, documentedBodies, documentedBody } from '../../dashboard/input.ts';
+import type { Tag } from '../../dashboard/route.ts';
+import { REASON_CODES, type Reason } from '../../model/delivery.ts';
+import { REASONS } from '../../webhooks/answers.ts';
 
 // Not imported, as in webhooks/answers.ts.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
