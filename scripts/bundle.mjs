@@ -44,7 +44,7 @@ export async function bundle(work) {
       service: join(root, 'src/serve.ts'),
       commands: join(root, 'src/commands/program.ts'),
       index: join(root, 'src/index.ts'),
-      testing: join(root, 'src/testing.ts'),
+      testing: join(root, 'src/features/rehearsal/testing.ts'),
       'sqlite-worker': join(root, 'src/store/sqlite/worker.ts'),
       // Loaded by the store when it first needs an expression.
       'order-keys': join(root, 'src/expressions/order-key.ts'),

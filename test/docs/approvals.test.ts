@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { runFlow } from '../../src/features/rehearsal/testing.ts';
 import type { Json } from '../../src/model/json.ts';
-import { runFlow } from '../../src/testing.ts';
 import { ROOT } from './pages.ts';
 
 const page = readFileSync(join(ROOT, 'docs/approvals.md'), 'utf8');

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
 import { loadConfigModule } from '../../src/config/config-module.ts';
-import { runFlow } from '../../src/testing.ts';
+import { runFlow } from '../../src/features/rehearsal/testing.ts';
 import { buildApp } from '../database.ts';
 import { temporaryFolder } from '../temporary.ts';
 

@@ -98,9 +98,8 @@ describe.each(names)('the feature %s', (name) => {
   });
 });
 
-/** The features in the package's `testing`, and those that the kernel's pages of a delivery and of a run show. */
+/** The features that the kernel's pages of a delivery and of a run show. */
 const KERNEL_USES: Readonly<Record<string, readonly string[]>> = {
-  'testing.ts': ['rehearsal'],
   'dashboard/web/api-types.ts': ['deliveries', 'deploys', 'flows', 'review', 'revisions', 'runs', 'schemes'],
 };
 

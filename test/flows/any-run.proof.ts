@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { runFlow } from '../../src/features/rehearsal/testing.ts';
 import type { Graph, StepDefinition, StepStatus } from '../../src/model/manifest.ts';
-import { runFlow } from '../../src/testing.ts';
 
 type Ending = 'Succeeded' | 'Failed' | 'Skipped';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { runFlow } from '../../src/features/rehearsal/testing.ts';
 import { defineHandler } from '../../src/flows/handlers/handler.ts';
 import { type Json, parseJson } from '../../src/model/json.ts';
-import { runFlow } from '../../src/testing.ts';
 import { serve } from './handlers/loopback-server.ts';
 
 const ID = '12345678901234567890';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runFlow } from '../../src/testing.ts';
+import { runFlow } from '../../src/features/rehearsal/testing.ts';
 import { serve } from './handlers/loopback-server.ts';
 
 const SECRET = 'path-secret-7741';

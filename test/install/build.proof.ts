@@ -42,7 +42,7 @@ const SOURCES = {
   // Before the first build, the types of the service do not exist.
   'main.ts': `export const serve: () => unknown = (await import('#service')).serve;`,
   'index.ts': 'export {};',
-  'testing.ts': 'export {};',
+  'features/rehearsal/testing.ts': 'export {};',
   'commands/program.ts': 'export {};',
   'expressions/order-key.ts': 'export {};',
   'store/sqlite/worker.ts': `export { word } from '../../words.ts';`,

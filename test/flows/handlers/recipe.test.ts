@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { stepTypes } from '../../../src/config/steps.ts';
-import { runFlow } from '../../../src/testing.ts';
+import { runFlow } from '../../../src/features/rehearsal/testing.ts';
 import { buildApp } from '../../database.ts';
 import { temporaryFolder } from '../../temporary.ts';
 import { cel, manifestOf, openFlowService, stepOf } from '../fixture.ts';

@@ -1,20 +1,20 @@
 import { AssertionError } from 'node:assert';
 import { relative } from 'node:path';
 import { z } from 'zod';
-import { stepTypes } from './config/steps.ts';
-import { renderTest } from './features/rehearsal/render-test.ts';
-import { runTest } from './features/rehearsal/run-test.ts';
-import type { SimulatedRun } from './features/rehearsal/simulated-run.ts';
-import { createSimulator, type SimulatedStart } from './features/rehearsal/simulator.ts';
-import { findTestFiles, readTestedFlows, readTestFile } from './features/rehearsal/test-files.ts';
-import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from './flows/handlers/handler.ts';
-import { type HandlerTable, handlerTable } from './flows/handlers/index.ts';
-import { operatorHandler } from './flows/operator-handler.ts';
-import { formatIssue, type ManifestIssue } from './manifest/issues.ts';
-import type { LoadedFlow } from './manifest/load.ts';
-import { readManifest } from './manifest/parse.ts';
-import type { Json } from './model/json.ts';
-import { openSimulationStore } from './store/offline.ts';
+import { stepTypes } from '../../config/steps.ts';
+import { defineHandler, type HandlerResult, type StepContext, type StepHandler } from '../../flows/handlers/handler.ts';
+import { type HandlerTable, handlerTable } from '../../flows/handlers/index.ts';
+import { operatorHandler } from '../../flows/operator-handler.ts';
+import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
+import type { LoadedFlow } from '../../manifest/load.ts';
+import { readManifest } from '../../manifest/parse.ts';
+import type { Json } from '../../model/json.ts';
+import { openSimulationStore } from '../../store/offline.ts';
+import { renderTest } from './render-test.ts';
+import { runTest } from './run-test.ts';
+import type { SimulatedRun } from './simulated-run.ts';
+import { createSimulator, type SimulatedStart } from './simulator.ts';
+import { findTestFiles, readTestedFlows, readTestFile } from './test-files.ts';
 
 /** Replaces a step type: yields the step's output, or a handler result. An error fails the step. */
 export type Stub = (context: StepContext<Json>) => Json | HandlerResult | Promise<Json | HandlerResult>;

@@ -1,11 +1,11 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runFlow, testFiles } from '../src/testing.ts';
-import { temporaryFolder } from './temporary.ts';
+import { runFlow, testFiles } from '../../../src/features/rehearsal/testing.ts';
+import { temporaryFolder } from '../../temporary.ts';
 
 const sample = async (name: string): Promise<unknown> =>
-  JSON.parse(await readFile(join(import.meta.dirname, '../manifests', name), 'utf8'));
+  JSON.parse(await readFile(join(import.meta.dirname, '../../../manifests', name), 'utf8'));
 const startAt = new Date('2026-03-01T12:00:00Z');
 
 describe('runFlow', () => {
