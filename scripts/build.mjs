@@ -125,7 +125,10 @@ function collectTypes(work) {
     for (const [, name] of found.get(file).matchAll(/["'](\.{1,2}\/[^"']+)\.js["']/g))
       collect(join(dirname(file), `${name}.d.ts`));
   };
-  for (const entry of ['index.d.ts', 'features/rehearsal/testing.d.ts']) collect(entry);
+  collect('index.d.ts');
+  // Part of a feature, which may be left out.
+  const testing = 'features/rehearsal/testing.d.ts';
+  if (existsSync(join(work, testing))) collect(testing);
   for (const [file, text] of found) {
     mkdirSync(dirname(join(work, 'types', file)), { recursive: true });
     writeFileSync(join(work, 'types', file), text);

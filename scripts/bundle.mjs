@@ -1,6 +1,6 @@
 // Joins the modules that a start loads, with their packages, into a few files: 700 files made it 0.3 s slower, and
 // users would install 270 packages of 260 MB. The page too: 55 files cost it a second at a round trip of 100 ms.
-import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress } from 'node:zlib';
@@ -18,6 +18,8 @@ const modules = realpathSync(join(root, 'node_modules'));
 const partOf = (name) => join(modules, /\.[cm]js$/.test(name) ? name : `${name}.js`);
 const parts = new Map(Object.entries(PARTS_OF_PACKAGES).map(([name, code]) => [partOf(name), code]));
 const loaded = new Set();
+/** Part of a feature, which may be left out. */
+const testing = join(root, 'src/features/rehearsal/testing.ts');
 const leaveOut = {
   name: 'leave-out',
   // A file of a package may have the name of another package.
@@ -44,7 +46,7 @@ export async function bundle(work) {
       service: join(root, 'src/serve.ts'),
       commands: join(root, 'src/commands/program.ts'),
       index: join(root, 'src/index.ts'),
-      testing: join(root, 'src/features/rehearsal/testing.ts'),
+      ...(existsSync(testing) && { testing }),
       'sqlite-worker': join(root, 'src/store/sqlite/worker.ts'),
       // Loaded by the store when it first needs an expression.
       'order-keys': join(root, 'src/expressions/order-key.ts'),

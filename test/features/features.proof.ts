@@ -9,20 +9,8 @@ import { temporaryFolder } from '../temporary.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/**
- * Features that the mission needs; at most eight. The package's `testing` runs flows with `rehearsal`; the page's own
- * screens show answers of the others.
- */
-const NEEDED: readonly string[] = [
-  'deliveries',
-  'deploys',
-  'flows',
-  'rehearsal',
-  'review',
-  'revisions',
-  'runs',
-  'schemes',
-];
+/** Features that the mission needs, at most eight: the page's own screens show their answers. */
+const NEEDED: readonly string[] = ['deliveries', 'deploys', 'flows', 'review', 'revisions', 'runs', 'schemes'];
 
 const names = readdirSync(join(ROOT, 'src/features'), { withFileTypes: true }).flatMap((entry) =>
   entry.isDirectory() && !NEEDED.includes(entry.name) ? [entry.name] : [],
