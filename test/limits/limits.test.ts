@@ -8,7 +8,6 @@ import { Readable } from 'node:stream';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { describeSettings, settingsSchema } from '../../src/config/settings-schema.ts';
 import { readTokens } from '../../src/config/tokens.ts';
-import { createSealedPlans } from '../../src/dashboard/sealed-plans.ts';
 import { Budget } from '../../src/expressions/budget.ts';
 import { compileExpression } from '../../src/expressions/compile.ts';
 import { DELIVERY_BUDGET_STEPS } from '../../src/expressions/delivery-expressions.ts';
@@ -23,6 +22,7 @@ import { objectsIn } from '../../src/features/imports/imported.ts';
 import { readImport } from '../../src/features/imports/index.ts';
 import { startOfLoop } from '../../src/features/loops/step-types.ts';
 import { refuseLongPage } from '../../src/features/reconcile/source.ts';
+import { createSealedPlans } from '../../src/features/review/sealed-plans.ts';
 import { waitForSignal } from '../../src/flows/handlers/wait-for-signal.ts';
 import { problemOfJson } from '../../src/flows/non-json.ts';
 import { prepareRevision } from '../../src/flows/prepared-revision.ts';
@@ -173,7 +173,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
     takes: async (size) =>
       (await post(`/flows/${ORDERS_ID}/enable`, JSON.stringify({ reason: 'r'.repeat(size) }))) === 200,
   },
-  'dashboard/sealed-plans.ts MAX_PLANNED': {
+  'features/review/sealed-plans.ts MAX_PLANNED': {
     takes: async (size) => {
       const plans = createSealedPlans({ store: dashboard.store, clock: dashboard.clock, newId: () => ORDERS_ID });
       const asked = {
@@ -530,7 +530,7 @@ const PARAMETERS = [
   'dashboard/input.ts 500',
   'dashboard/input.ts 720',
   'dashboard/input.ts MAX_KEY',
-  'dashboard/sealed-plans.ts 400_000',
+  'features/review/sealed-plans.ts 400_000',
   'features/activity/service.ts 300',
   'features/activity/service.ts 64',
   'features/activity/service.ts 90',

@@ -199,7 +199,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'config/settings-schema.ts 1_000_000',
     'dashboard/auth.ts MAX_DELAY_MS',
     'dashboard/input.ts MAX_WHOLE_NUMBER',
-    'dashboard/sealed-plans.ts MAX_AGE_MS',
+    'features/review/sealed-plans.ts MAX_AGE_MS',
     'expressions/metering.ts MAX_TABLED_SEARCH',
     'features/deploy-page/manifest-editor.ts MAX_PARSE_MS',
     'features/figures/chart-data.ts MOST',

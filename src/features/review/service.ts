@@ -4,7 +4,6 @@ import { actorOf } from '../../dashboard/actors.ts';
 import { field, isoTimeOrNull, unknownId } from '../../dashboard/answer.ts';
 import { COMMAND, documentedBody, IN_ORDER, parameter, parseJsonBody, WHY } from '../../dashboard/input.ts';
 import { route, textAnswer } from '../../dashboard/route.ts';
-import { createSealedPlans, planToken } from '../../dashboard/sealed-plans.ts';
 import {
   type ApiRoutes,
   causesOf,
@@ -22,6 +21,7 @@ import { triggerMapKey } from '../../model/trigger-name.ts';
 import { deliveryIn, deliverySchema, deliveryView, reasonSchema } from '../deliveries/service.ts';
 import type { Readiness } from './readiness.ts';
 import { type ConfiguredField, createReviewer, type DeliveryReview } from './review.ts';
+import { createSealedPlans, planToken } from './sealed-plans.ts';
 import { reviewStore } from './store.ts';
 
 /** Queries about deliveries and actions on refused ones, with the configuration in force. */

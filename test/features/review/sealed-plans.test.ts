@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { Credentials } from '../../src/config/credentials.ts';
-import { activityStore } from '../../src/features/activity/store.ts';
-import { HOUR_MS } from '../../src/model/clock.ts';
-import { eventually } from '../eventually.ts';
-import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from './fixture.ts';
+import type { Credentials } from '../../../src/config/credentials.ts';
+import { activityStore } from '../../../src/features/activity/store.ts';
+import { HOUR_MS } from '../../../src/model/clock.ts';
+import { ORDERS_ID, orderDelivery, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { eventually } from '../../eventually.ts';
 
 const ONE = { name: 'one', token: 'one-4f1c9d7ab2e80000', scopes: ['read', 'operate'] } as const;
 const OTHER = { name: 'other', token: 'other-5d6e7f8091a2b3', scopes: ['read', 'operate'] } as const;
@@ -19,7 +19,7 @@ const NO_SESSIONS = {
 let dashboard: TestDashboard;
 
 async function start(services: Parameters<typeof startDashboard>[0] = {}): Promise<TestDashboard> {
-  const { createLogins } = await import('../../src/dashboard/session.ts');
+  const { createLogins } = await import('../../../src/dashboard/session.ts');
   const clock = { now: () => 0, ledger: () => 0 };
   const started = await startDashboard({
     access,

@@ -1,12 +1,12 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { HttpError } from '../errors.ts';
-import { DAY_MS } from '../model/clock.ts';
-import { actorOf } from './actors.ts';
-import { isoTime } from './answer.ts';
-import type { DashboardServices } from './services.ts';
-import { patternsFor } from './sight.ts';
+import { actorOf } from '../../dashboard/actors.ts';
+import { isoTime } from '../../dashboard/answer.ts';
+import type { DashboardServices } from '../../dashboard/services.ts';
+import { patternsFor } from '../../dashboard/sight.ts';
+import { HttpError } from '../../errors.ts';
+import { DAY_MS } from '../../model/clock.ts';
 
 /** A plan of this size has a token of 213 kB, which fits in a body. */
 export const MAX_PLANNED = 10_000;
