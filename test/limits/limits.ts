@@ -97,7 +97,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'features/http-request/http-request.ts MAX_REASON_DEPTH',
     'flows/run-step.ts MAX_MESSAGE_CHARACTERS',
     'flows/run-step.ts MAX_PATH_CHARACTERS',
-    'flows/traced-request.ts MAX_PATH_CHARACTERS',
+    'features/http-request/traced-request.ts MAX_PATH_CHARACTERS',
     'manifest/body-schema.ts MAX_MISTAKES',
     'manifest/body-schema.ts MAX_TEXT',
     'manifest/issues.ts MAX_CHARACTERS',

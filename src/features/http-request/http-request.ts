@@ -12,7 +12,6 @@ import {
   startTimeLimit,
 } from '../../flows/handlers/handler.ts';
 import { InternalFaultError, loadOnce } from '../../flows/load-once.ts';
-import { sendTraced } from '../../flows/traced-request.ts';
 import { charsetOf, textReader } from '../../model/content.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { type Json, parseJson } from '../../model/json.ts';
@@ -22,6 +21,7 @@ import { type HttpRequestInputs, httpRequestInputs, problemOfUrl } from './http-
 import { judgePoll, waitInPoll } from './http-poll.ts';
 import { BadKeyError, signatureHeaders } from './http-signing.ts';
 import { afterFailedProbe, askFirst, askNext, endOfAnswer, endOfError, NoTurnError, type Turn } from './http-turns.ts';
+import { sendTraced } from './traced-request.ts';
 
 interface HttpRequestSettings {
   /** CIDRs, addresses and host names that steps may call in addition to public addresses. */

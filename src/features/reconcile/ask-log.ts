@@ -1,6 +1,5 @@
 import { createEgress } from '../../flows/handlers/egress.ts';
 import { loadOnce } from '../../flows/load-once.ts';
-import { sendTraced } from '../../flows/traced-request.ts';
 import { MASK, maskerOf } from '../../manifest/mask.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { codeOf } from '../../model/error-kind.ts';
@@ -10,6 +9,7 @@ import { originOf } from '../http-request/host-limits.ts';
 import type { Hosts } from '../http-request/hosts.ts';
 import { retryAfterMs } from '../http-request/http-request.ts';
 import { endOfAnswer, endOfError } from '../http-request/http-turns.ts';
+import { sendTraced } from '../http-request/traced-request.ts';
 import type { SourceAnswer, SourceRequest } from './source.ts';
 
 /** Why a log cannot be asked. The first four need a person; the others may pass by themselves. */

@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api';
-import { MASK } from '../manifest/mask.ts';
-import { inClientSpan } from '../telemetry/tracing.ts';
+import { MASK } from '../../manifest/mask.ts';
+import { inClientSpan } from '../../telemetry/tracing.ts';
 
 interface SentRequest {
   readonly url: URL;
