@@ -1,4 +1,3 @@
-import { overviewPart } from '../dashboard/web/overview/overview-page.tsx';
 import type { PagePart } from '../dashboard/web/part.ts';
 import { activityPage } from './activity/page.tsx';
 import { alertsPage } from './alerts/page.tsx';
@@ -17,6 +16,7 @@ import { flowsPage } from './flows/page.tsx';
 import { holdPage } from './hold/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
+import { overviewPage } from './overview/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
 import { reconcilePage } from './reconcile/page.tsx';
 import { rehearsalPage } from './rehearsal/page.tsx';
@@ -29,7 +29,7 @@ import { signalsPage } from './signals/page.tsx';
 
 /** Parts of the page. Navigation, panels and views have this order. */
 export const pageParts: readonly PagePart[] = [
-  overviewPart,
+  overviewPage,
   attentionPage,
   deliveriesPage,
   flowsPage,

@@ -1,12 +1,12 @@
-import type { Api, PageOf } from '../api-types.ts';
-import { format } from '../format.ts';
-import { CodeLine } from '../kit/copy.tsx';
-import { type Column, Table } from '../kit/list.tsx';
-import { Empty, Loaded, Page, Panel } from '../kit/page.tsx';
-import { RunPill, RunWhy } from '../kit/pill.tsx';
-import { Time } from '../kit/time.tsx';
-import { type PagePart, shownAt } from '../part.ts';
-import { useResource } from '../resource.ts';
+import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
+import { format } from '../../dashboard/web/format.ts';
+import { CodeLine } from '../../dashboard/web/kit/copy.tsx';
+import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
+import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
+import { RunPill, RunWhy } from '../../dashboard/web/kit/pill.tsx';
+import { Time } from '../../dashboard/web/kit/time.tsx';
+import { type PagePart, shownAt } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
 
 /** Incoming deliveries, their results, and what needs a person. */
 function OverviewPage() {
@@ -115,7 +115,7 @@ function RunsInFlight({ runs, total }: { runs: readonly Api['Run'][]; total: num
   );
 }
 
-export const overviewPart: PagePart = {
+export const overviewPage: PagePart = {
   name: 'overview',
   routes: [{ path: '/flows', page: OverviewPage, title: 'Overview' }],
   place: { text: 'Overview', href: '/flows', key: 'o', icon: 'overview' },
