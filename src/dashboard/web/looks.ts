@@ -1,4 +1,5 @@
 import type { Api } from './api-types.ts';
+import { ownOf } from './spelling.ts';
 import { words } from './words.ts';
 
 /*
@@ -124,10 +125,6 @@ interface EventLook extends Look {
 export function eventLook({ type, message }: Pick<Api['RunEvent'], 'type' | 'message'>): EventLook {
   const [tone, icon, text] = ownOf(EVENTS, type) ?? ['quiet', 'info', type];
   return { tone, icon, text, detail: message === 'Attempt 1' ? null : message.replace(/^Attempt 1: /, '') };
-}
-
-function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
-  return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
 export function gravestOf(findings: readonly Api['Finding'][]): Api['Finding']['class'] {

@@ -1,5 +1,6 @@
 import type { Api } from './api-types.ts';
 import { format } from './format.ts';
+import { ownOf, spelledOut } from './spelling.ts';
 
 /*
  * Names of the API in plain English. The compiler compares the API's closed lists with these: a new name there needs
@@ -17,7 +18,6 @@ export const words = {
   factsOf,
   settingsOf,
   signatureOf,
-  sentence,
 };
 
 type Reason = NonNullable<Api['Delivery']['reason']>;
@@ -340,22 +340,4 @@ function skew(value: unknown): string {
 
 function time(value: unknown): string {
   return typeof value === 'string' ? format.exactTime(Date.parse(value)) : plain(value);
-}
-
-/** A text of the API as a sentence: with a capital and a full stop. */
-function sentence(text: string): string {
-  const end = /[.!?…]$/.test(text) ? '' : '.';
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${end}`;
-}
-
-/** A name without its own words: `ownFact` and `own_fact` as "Own fact". */
-function spelledOut(name: string): string {
-  const text = name
-    .replaceAll('_', ' ')
-    .replace(/([a-z0-9])([A-Z])/g, (_, before: string, after: string) => `${before} ${after.toLowerCase()}`);
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
-}
-
-function ownOf<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
-  return Object.hasOwn(table, name) ? table[name] : undefined;
 }

@@ -12,7 +12,7 @@ import { DeliveryPill, Icon, ModePill, ReasonText } from '../../dashboard/web/ki
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import { shownAt } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
-import { words } from '../../dashboard/web/words.ts';
+import { sentence } from '../../dashboard/web/spelling.ts';
 import { GatePanels, Hints } from './gate-results.tsx';
 
 /** One delivery: the result of each gate, hints, and its content. */
@@ -142,7 +142,7 @@ function FactsPanel({ delivery }: { delivery: Api['DeliveryDetail'] }) {
       : [['Address called', <UrlText key="u" url={delivery.requestUrl} />] as const]),
     ...(delivery.redelivery === null || delivery.redelivery.possible
       ? []
-      : [['Redelivery', `Not possible. ${words.sentence(delivery.redelivery.message)}`] as const]),
+      : [['Redelivery', `Not possible. ${sentence(delivery.redelivery.message)}`] as const]),
   ];
   return (
     <Panel title="Facts">

@@ -2,6 +2,7 @@ import type { Api } from '../../dashboard/web/api-types.ts';
 import { Panel } from '../../dashboard/web/kit/page.tsx';
 import { Icon } from '../../dashboard/web/kit/pill.tsx';
 import type { Look } from '../../dashboard/web/looks.ts';
+import { sentence } from '../../dashboard/web/spelling.ts';
 import { words } from '../../dashboard/web/words.ts';
 
 type GateResult = Api['DeliveryDetail']['gateResults'][number];
@@ -51,11 +52,11 @@ function GateEntry({ result }: { result: GateResult }) {
           <b>{words.gate(gate)}</b> <span class="muted">{isFilter ? 'no run' : words.outcome(outcome)}</span>
         </p>
         {reason === null && detail !== null ? (
-          <p class="muted">{gate === 'searchKeys' ? `No value of ${detail}` : words.sentence(detail)}</p>
+          <p class="muted">{gate === 'searchKeys' ? `No value of ${detail}` : sentence(detail)}</p>
         ) : null}
         {reason === null ? null : (
           <p class="gate-result-reason">
-            <b title={reason}>{words.reason(reason)}</b>: {words.sentence(detail ?? words.reasonMeaning(reason))}
+            <b title={reason}>{words.reason(reason)}</b>: {sentence(detail ?? words.reasonMeaning(reason))}
           </p>
         )}
         {isQuiet && outcome === 'not configured' ? null : (

@@ -6,6 +6,7 @@ import { ModePill, Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
+import { sentence } from '../../dashboard/web/spelling.ts';
 import { words } from '../../dashboard/web/words.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 
@@ -32,7 +33,7 @@ export function ReadinessPanel({
         <Pill tone={safeToEnforce ? 'good' : 'warn'} icon={safeToEnforce ? 'check' : 'warn'}>
           {mode === 'Enforce' ? 'Enforced' : safeToEnforce ? 'Safe to enforce' : 'Not yet'}
         </Pill>
-        <span>{words.sentence(reason)}</span>
+        <span>{sentence(reason)}</span>
         <span class="muted">
           {`${format.counted(total, 'delivery', 'deliveries')}, ${format.count(refused)} failed a gate`}
           {watchedSince === null ? null : (

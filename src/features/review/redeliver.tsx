@@ -15,6 +15,7 @@ import { Failure, Skeleton } from '../../dashboard/web/kit/page.tsx';
 import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import type { LookRow } from '../../dashboard/web/looks.ts';
 import { useAnswer } from '../../dashboard/web/resource.ts';
+import { sentence } from '../../dashboard/web/spelling.ts';
 import { words } from '../../dashboard/web/words.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 
@@ -90,8 +91,8 @@ function Groups({ items }: { items: readonly DeliveryReviewAnswers['Redelivery']
             <OutcomePill outcome={first.outcome} />
             <span class="break">
               {first.reason === null
-                ? words.sentence(first.message)
-                : `${words.reason(first.reason)}: ${words.sentence(first.message)}`}
+                ? sentence(first.message)
+                : `${words.reason(first.reason)}: ${sentence(first.message)}`}
             </span>
             <a href={`/flows/deliveries/${first.redeliveredFrom}`}>example</a>
           </li>
@@ -217,7 +218,7 @@ export function Outcome({ of: { outcome, message } }: { of: DeliveryReviewAnswer
   return (
     <p class="plan-line">
       <OutcomePill outcome={outcome} />
-      <span>{words.sentence(message)}</span>
+      <span>{sentence(message)}</span>
     </p>
   );
 }

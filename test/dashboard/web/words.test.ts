@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { sentence } from '../../../src/dashboard/web/spelling.ts';
 import { REASONS, words } from '../../../src/dashboard/web/words.ts';
 import { gateChain } from '../../../src/webhooks/gates/index.ts';
 import { runGates } from '../../../src/webhooks/pipeline.ts';
@@ -116,6 +117,6 @@ it('says what a signature is made over and which keys it is compared with', () =
 it.each([
   ['no signature matches', 'No signature matches.'],
   ['Is it 1.5?', 'Is it 1.5?'],
-])('makes a sentence of %j', (text, sentence) => {
-  expect(words.sentence(text)).toBe(sentence);
+])('makes a sentence of %j', (text, expected) => {
+  expect(sentence(text)).toBe(expected);
 });
