@@ -98,7 +98,7 @@ export function skipOf(query: URLSearchParams): number {
 export const ALL_FLOWS = '/flows?take=500&includeBuiltIn=true';
 
 /** Rows per page in a list of deliveries, runs or interventions. */
-const ROWS = 50;
+export const ROWS = 50;
 
 /** The parts of a run's failure cause, as in the address and the API. */
 export const CAUSE = ['step', 'code', 'host', 'error'] as const;
@@ -118,7 +118,6 @@ export const lists = {
     filter: runsFilter,
     isNarrowed: hasAny(['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]),
   },
-  activity: { path: activityPath, isNarrowed: hasAny(['actor', 'action', 'target']) },
 };
 
 const MINUTE_MS = 60_000;
@@ -209,19 +208,8 @@ function runsPath(query: URLSearchParams): string {
   });
 }
 
-function activityPath(query: URLSearchParams): string {
-  return withQuery('/activity', {
-    actor: query.get('actor') ?? '',
-    action: query.get('action') ?? '',
-    target: query.get('target') ?? '',
-    ...spanOf(query),
-    skip: skipOf(query),
-    take: ROWS,
-    includeTotal: true,
-  });
-}
-
-function hasAny(filters: readonly string[]) {
+/** Whether the address has any of these filters, a span of time, or a later page. */
+export function hasAny(filters: readonly string[]) {
   return (query: URLSearchParams) =>
     [...filters, 'last', 'since', 'until'].some((name) => (query.get(name) ?? '') !== '') || skipOf(query) > 0;
 }

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { ALL_FLOWS, lists, skipOf, withQuery } from '../../dashboard/web/address.ts';
+import { ALL_FLOWS, skipOf, withQuery } from '../../dashboard/web/address.ts';
 import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import {
@@ -18,7 +18,8 @@ import type { LookRow } from '../../dashboard/web/looks.ts';
 import { allActions, type PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
-import { ACTIONS, words } from '../../dashboard/web/words.ts';
+import { activityList } from './page/list.ts';
+import { ACTIONS, actionText, detailText } from './page/words.ts';
 import type { interventionSchema } from './service.ts';
 
 type Intervention = z.output<typeof interventionSchema>;
@@ -26,7 +27,7 @@ type Intervention = z.output<typeof interventionSchema>;
 /** Lists interventions, newest first; the address keeps the filters. */
 function ActivityPage() {
   const [query] = useQuery();
-  const activity = useResource<PageOf<Intervention>>(lists.activity.path(query), {
+  const activity = useResource<PageOf<Intervention>>(activityList.path(query), {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
@@ -45,7 +46,7 @@ function ActivityPage() {
         <Loaded of={activity} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
-              <NoActivity isFiltered={lists.activity.isNarrowed(query)} />
+              <NoActivity isFiltered={activityList.isNarrowed(query)} />
             ) : (
               <>
                 <Table
@@ -97,10 +98,10 @@ function WhoCell({ actor }: Intervention) {
 function ActionCell({ action, details, reason }: Intervention) {
   return (
     <>
-      {allActions()[action] ?? words.action(action)}
+      {allActions()[action] ?? actionText(action)}
       {shownDetails(details).map(([name, value]) => (
         <span key={name} class="muted break action-detail">
-          {`${words.detail(name)}: ${value}`}
+          {`${detailText(name)}: ${value}`}
         </span>
       ))}
       {reason === null ? null : <q class="break action-detail">{reason}</q>}
@@ -165,7 +166,7 @@ function WhoChangedIt({ flow: { id } }: { flow: Api['Flow'] }) {
 
 export const activityPage: PagePart = {
   name: 'activity',
-  routes: [{ path: '/flows/activity', page: ActivityPage, title: 'Activity', question: lists.activity.path }],
+  routes: [{ path: '/flows/activity', page: ActivityPage, title: 'Activity', question: activityList.path }],
   place: { text: 'Activity', href: '/flows/activity', key: 'a', icon: 'activity', isOfService: true },
   at: { flowBadges: WhoChangedIt },
 };

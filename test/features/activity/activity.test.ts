@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
-import { ACTIONS } from '../../../src/dashboard/web/words.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
+import { ACTIONS } from '../../../src/features/activity/page/words.ts';
 import { NOW, ORDERS_ID, startDashboard, type TestDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 const TOKENS = {
