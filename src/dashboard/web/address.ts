@@ -113,11 +113,6 @@ export const lists = {
     filter: deliveriesFilter,
     isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']),
   },
-  runs: {
-    path: runsPath,
-    filter: runsFilter,
-    isNarrowed: hasAny(['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]),
-  },
 };
 
 const MINUTE_MS = 60_000;
@@ -162,9 +157,9 @@ const OUTCOMES: readonly string[] = [
 ] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];
 
 /** All filters of a list except the time. */
-type Filter = Readonly<Record<string, string | boolean>>;
+export type Filter = Readonly<Record<string, string | boolean>>;
 
-const textsOf = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
+export const textsOf = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
 
 function deliveriesFilter(query: URLSearchParams): Filter {
@@ -184,25 +179,6 @@ function deliveriesPath(query: URLSearchParams): string {
     ...deliveriesFilter(query),
     ...spanOf(query),
     skip: skip === 0 ? '' : skip,
-    take: ROWS,
-    includeTotal: true,
-  });
-}
-
-function runsFilter(query: URLSearchParams): Filter {
-  return textsOf(query, ['flowId', 'status', 'waiting', 'search', 'searchKeys', ...CAUSE]);
-}
-
-/** The API path of the failures of a list's runs. */
-export function failuresPath(query: URLSearchParams): string {
-  return withQuery('/runs/failures', { ...runsFilter(query), ...spanOf(query) });
-}
-
-function runsPath(query: URLSearchParams): string {
-  return withQuery('/runs', {
-    ...runsFilter(query),
-    ...spanOf(query),
-    skip: skipOf(query),
     take: ROWS,
     includeTotal: true,
   });

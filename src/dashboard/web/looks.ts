@@ -1,5 +1,4 @@
 import type { Api } from './api-types.ts';
-import { ownOf } from './spelling.ts';
 import { words } from './words.ts';
 
 /*
@@ -40,32 +39,6 @@ export const LOOKS = {
   } satisfies Record<Api['Finding']['class'], LookRow>,
 } as const;
 
-/** The mark of one step in a run's picture. */
-export interface StepMark extends Look {
-  readonly status: Api['Step']['status'];
-  /** A remark, such as how far a loop has come. */
-  readonly note?: string | undefined;
-}
-
-const WAITS = {
-  signal: ['warn', 'pause', 'Waiting'],
-  delay: ['busy', 'clock', 'Waiting'],
-  retry: ['warn', 'replay', 'Waiting'],
-  poll: ['busy', 'clock', 'Waiting'],
-  host: ['busy', 'pending', 'Waiting'],
-  secret: ['warn', 'pause', 'Waiting'],
-  run: ['busy', 'clock', 'Waiting'],
-  order: ['busy', 'pending', 'Waiting'],
-  coalesce: ['busy', 'pending', 'Waiting'],
-  slot: ['busy', 'pending', 'Waiting'],
-} as const satisfies Record<Api['Run']['waitingFor'][number]['for'], LookRow>;
-
-/** A waiting run looks like what it waits for; waits for people come first. */
-export function runLook({ status, waitingFor: [wait] }: Pick<Api['Run'], 'status' | 'waitingFor'>): Look {
-  const [tone, icon, text] = wait === undefined ? LOOKS.status[status] : WAITS[wait.for];
-  return { tone, icon, text };
-}
-
 type JudgedDelivery = Pick<Api['Delivery'], 'rejected' | 'statusCode' | 'reason' | 'outcome' | 'held'> &
   Partial<Pick<Api['Delivery'], 'edited'>>;
 
@@ -101,30 +74,6 @@ export function deliveryLook({
   const title = reason === null ? {} : { title: words.reasonMeaning(reason) };
   if (statusCode >= 400) return { tone: 'bad', icon: 'cross', text: 'Refused', ...title };
   return { tone: 'warn', icon: 'warn', text: 'Let in', ...title };
-}
-
-const EVENTS: Readonly<Record<string, LookRow>> = {
-  'run.started': ['quiet', 'play', 'Run started'],
-  'run.completed': ['quiet', 'check', 'Run ended'],
-  'run.cancelRequested': ['warn', 'stop', 'Cancel requested'],
-  'run.timedOut': ['bad', 'clock', 'Time limit reached'],
-  'step.started': ['busy', 'play', 'started'],
-  'step.completed': ['good', 'check', 'succeeded'],
-  'step.failed': ['bad', 'cross', 'failed'],
-  'step.retried': ['warn', 'replay', 'failed, will retry'],
-  'step.skipped': ['quiet', 'skip', 'skipped'],
-  'signal.received': ['busy', 'deliveries', 'Signal received'],
-};
-
-/** For an event of a step, the text follows the step's key. */
-interface EventLook extends Look {
-  /** Additional text of the record; null if it would only repeat the text. */
-  readonly detail: string | null;
-}
-
-export function eventLook({ type, message }: Pick<Api['RunEvent'], 'type' | 'message'>): EventLook {
-  const [tone, icon, text] = ownOf(EVENTS, type) ?? ['quiet', 'info', type];
-  return { tone, icon, text, detail: message === 'Attempt 1' ? null : message.replace(/^Attempt 1: /, '') };
 }
 
 export function gravestOf(findings: readonly Api['Finding'][]): Api['Finding']['class'] {

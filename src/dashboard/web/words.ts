@@ -133,25 +133,6 @@ function outcome(name: GateResult['outcome']): string {
   return OUTCOMES[name];
 }
 
-type WaitingFor = Api['Run']['waitingFor'][number];
-
-/** What a run can wait for: in a filter, and after the name of a step, before the time if there is one. */
-export const WAITS = {
-  signal: { label: 'A signal', does: 'waits for the signal', next: 'gives up' },
-  delay: { label: 'The end of a delay', does: 'waits', next: 'continues' },
-  retry: { label: 'The next retry', does: 'failed', next: 'retries' },
-  poll: { label: 'The next poll', does: 'waits', next: 'polls again' },
-  host: { label: 'A turn at a host', does: 'waits for its turn at', next: 'continues at the latest' },
-  secret: { label: 'A secret', does: 'waits for a secret', next: 'looks again' },
-  run: { label: 'A run of another flow', does: 'waits for the run', next: 'checks again' },
-  order: { label: 'Its turn', does: 'waits for its turn behind the run', next: '' },
-  coalesce: { label: 'More deliveries', does: 'waits for more deliveries', next: 'starts' },
-  slot: { label: 'A free slot', does: 'waits for a free slot', next: '' },
-} as const satisfies Record<
-  WaitingFor['for'],
-  { readonly label: string; readonly does: string; readonly next: string }
->;
-
 /** One line of a list: its name, label and text. */
 interface LabelledText {
   readonly name: string;

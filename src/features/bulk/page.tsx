@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { lists, splitAddress } from '../../dashboard/web/address.ts';
+import { splitAddress } from '../../dashboard/web/address.ts';
 import { ask } from '../../dashboard/web/api.ts';
 import type { PageOf } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
@@ -11,6 +11,7 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useAnswer } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
+import { runList } from '../runs/page/list.ts';
 import { actions } from './page-words.ts';
 import type { RunBulkAnswers } from './service.ts';
 
@@ -88,7 +89,7 @@ type Filter = Readonly<Record<string, string>>;
 /** The query of the list to the API, without paging. */
 function filterOf(query: URLSearchParams): Filter {
   const { skip, take, includeTotal, ...filter } = Object.fromEntries(
-    new URLSearchParams(splitAddress(lists.runs.path(query)).search),
+    new URLSearchParams(splitAddress(runList.path(query)).search),
   );
   return filter;
 }

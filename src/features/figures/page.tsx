@@ -7,6 +7,7 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { words } from '../../dashboard/web/words.ts';
+import { runList } from '../runs/page/list.ts';
 import { askedOf, reasonCounts, sinceFirst, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
 import type { FigureAnswers } from './service.ts';
@@ -91,7 +92,7 @@ function RunsChart() {
   const [query] = useQuery();
   return (
     <ListChart>
-      <RunBars {...chartOf(query)} filter={lists.runs.filter(query)} />
+      <RunBars {...chartOf(query)} filter={runList.filter(query)} />
     </ListChart>
   );
 }

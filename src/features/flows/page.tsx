@@ -8,7 +8,7 @@ import { JsonView } from '../../dashboard/web/kit/json-view.tsx';
 import { Segments, Table } from '../../dashboard/web/kit/list.tsx';
 import { confirm, toast } from '../../dashboard/web/kit/overlays.tsx';
 import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
-import { Icon, ModePill, Pill, RunPill, RunWhy } from '../../dashboard/web/kit/pill.tsx';
+import { Icon, ModePill, Pill } from '../../dashboard/web/kit/pill.tsx';
 import { Duration, Time } from '../../dashboard/web/kit/time.tsx';
 import type { Look } from '../../dashboard/web/looks.ts';
 import { allFlowViews, type FlowView, type PagePart, shownAt, whileClosed } from '../../dashboard/web/part.ts';
@@ -18,6 +18,7 @@ import { may } from '../../dashboard/web/scopes.ts';
 import { RevisionsPanel } from '../revisions/revisions-panel.tsx';
 import { FlowGraph } from '../runs/page/flow-graph.tsx';
 import type { Graph } from '../runs/page/graph.ts';
+import { RunPill, RunWhy } from '../runs/page/run-pill.tsx';
 import { closing, DrainPanel, StartDialog, startDrain } from './flow-actions.tsx';
 import { EnabledPill, FlowsPage } from './flows-page.tsx';
 

@@ -3,10 +3,10 @@ import { format } from '../../dashboard/web/format.ts';
 import { CodeLine } from '../../dashboard/web/kit/copy.tsx';
 import { type Column, Table } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
-import { RunPill, RunWhy } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import { type PagePart, shownAt } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
+import { RunPill, RunWhy } from '../runs/page/run-pill.tsx';
 
 /** Incoming deliveries, their results, and what needs a person. */
 function OverviewPage() {

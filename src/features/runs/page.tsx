@@ -1,4 +1,4 @@
-import { ALL_FLOWS, isTotalBound, lists, skipOf } from '../../dashboard/web/address.ts';
+import { ALL_FLOWS, isTotalBound, skipOf } from '../../dashboard/web/address.ts';
 import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { CodeLine } from '../../dashboard/web/kit/copy.tsx';
@@ -16,15 +16,16 @@ import {
   Table,
 } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
-import { RunPill, RunWhy } from '../../dashboard/web/kit/pill.tsx';
 import { Duration, Time } from '../../dashboard/web/kit/time.tsx';
 import { LOOKS } from '../../dashboard/web/looks.ts';
 import { type PagePart, shownAt } from '../../dashboard/web/part.ts';
 import { type Resource, useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
-import { WAITS } from '../../dashboard/web/words.ts';
 import { CauseFilters, CauseList } from './page/causes.tsx';
+import { runList } from './page/list.ts';
+import { WAITS } from './page/looks.ts';
 import { RunPage } from './page/run-page.tsx';
+import { RunPill, RunWhy } from './page/run-pill.tsx';
 
 const RUN_STATUSES = ['Running', 'Succeeded', 'Failed', 'TimedOut', 'Cancelled', 'Skipped'] as const;
 
@@ -70,7 +71,7 @@ const columnsOf = (runs: readonly Api['Run'][]): readonly Column<Api['Run']>[] =
 function RunsPage() {
   const [query, changeQuery] = useQuery();
   const isGrouped = query.get('group') === 'cause';
-  const runs = useResource<PageOf<Api['Run']>>(lists.runs.path(query), {
+  const runs = useResource<PageOf<Api['Run']>>(runList.path(query), {
     refreshOn: ['run.started', 'run.completed'],
     keepPrevious: true,
   });
@@ -126,7 +127,7 @@ function RunList({ runs, flows }: RunListProps) {
         <Loaded of={runs} lines={8}>
           {({ items, total, skip, take }) =>
             items.length === 0 ? (
-              <NoRuns isFiltered={lists.runs.isNarrowed(query)} flows={flows} />
+              <NoRuns isFiltered={runList.isNarrowed(query)} flows={flows} />
             ) : (
               <>
                 <Table
@@ -172,7 +173,7 @@ function NoRuns({ isFiltered, flows }: { isFiltered: boolean; flows: readonly Ap
 export const runsPage: PagePart = {
   name: 'runs',
   routes: [
-    { path: '/flows/runs', page: RunsPage, title: 'Runs', question: lists.runs.path },
+    { path: '/flows/runs', page: RunsPage, title: 'Runs', question: runList.path },
     { path: '/flows/runs/:id', page: RunPage, title: 'Run' },
   ],
   place: { text: 'Runs', href: '/flows/runs', key: 'r', icon: 'runs' },

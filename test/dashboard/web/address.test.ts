@@ -160,32 +160,6 @@ describe('the filters of a list', () => {
     });
   });
 
-  it('of runs carry any text to the API unchanged', () => {
-    fc.assert(
-      fc.property(fc.string({ minLength: 1, unit: 'grapheme' }), (search) => {
-        const query = new URLSearchParams(withChanges('', { search, status: 'Failed' }));
-        expect(asked(lists.runs.path(query))).toMatchObject({ search, status: 'Failed' });
-      }),
-    );
-  });
-
-  it.each([
-    ['', false],
-    ['window=7d', false],
-    ['search=', false],
-    ['search=x', true],
-    ['status=Failed', true],
-    ['flowId=f', true],
-    ['waiting=signal', true],
-    ['last=15m', true],
-    ['until=5', true],
-    ['skip=100', true],
-    ['skip=0', false],
-    ['skip=abc', false],
-  ])('of runs in ?%s leave some runs out: %s', (query, isLess) => {
-    expect(lists.runs.isNarrowed(new URLSearchParams(query))).toBe(isLess);
-  });
-
   it.each([
     ['reason=ip_denied', true],
     ['outcome=accepted', true],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Api } from '../../../src/dashboard/web/api-types.ts';
-import { deliveryLook, eventLook, gravestOf, LOOKS } from '../../../src/dashboard/web/looks.ts';
+import { deliveryLook, gravestOf, LOOKS } from '../../../src/dashboard/web/looks.ts';
 
 describe('a delivery', () => {
   const accepted: Parameters<typeof deliveryLook>[0] = {
@@ -34,19 +34,6 @@ describe('a delivery', () => {
   it('says what its reason means on hovering', () => {
     const { title } = deliveryLook({ ...accepted, rejected: true, statusCode: 403, reason: 'ip_denied' });
     expect(title).toBe('The client’s address is on the deny list.');
-  });
-});
-
-describe('an event', () => {
-  it.each([
-    ['step.started', 'Attempt 1', 'started', null],
-    ['step.started', 'Attempt 2', 'started', 'Attempt 2'],
-    ['step.failed', 'Attempt 1: no', 'failed', 'no'],
-    ['step.failed', 'Attempt 12: no', 'failed', 'Attempt 12: no'],
-    ['something.new', 'x', 'something.new', 'x'],
-    ['constructor', 'x', 'constructor', 'x'],
-  ])('%s, %s, is told as %s', (type, message, text, detail) => {
-    expect(eventLook({ type, message })).toMatchObject({ text, detail });
   });
 });
 

@@ -1,4 +1,4 @@
-import { CAUSE, failuresPath, withChanges } from '../../../dashboard/web/address.ts';
+import { CAUSE, withChanges } from '../../../dashboard/web/address.ts';
 import type { Api } from '../../../dashboard/web/api-types.ts';
 import { format } from '../../../dashboard/web/format.ts';
 import { type Column, NoMatch, SearchedUntil, Table } from '../../../dashboard/web/kit/list.tsx';
@@ -7,6 +7,7 @@ import { Icon } from '../../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../../dashboard/web/kit/time.tsx';
 import { useResource } from '../../../dashboard/web/resource.ts';
 import { useQuery } from '../../../dashboard/web/router.ts';
+import { failuresPath } from './list.ts';
 
 type Group = Api['RunFailures']['groups'][number];
 

@@ -2,7 +2,6 @@ import type { RefObject } from 'preact';
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { Empty, Failure, Skeleton } from '../../../dashboard/web/kit/page.tsx';
 import { Icon } from '../../../dashboard/web/kit/pill.tsx';
-import type { StepMark } from '../../../dashboard/web/looks.ts';
 import { edgeState, edgeText, type Graph } from './graph.ts';
 import {
   ARROWS,
@@ -14,6 +13,7 @@ import {
   neighbour,
   pathData,
 } from './graph-layout.ts';
+import type { StepMark } from './looks.ts';
 import { stepKeys } from './step-paths.ts';
 
 type LaidStep = GraphLayout['steps'][number];

@@ -1,5 +1,6 @@
 import type { Api } from '../../../dashboard/web/api-types.ts';
-import { LOOKS, type Look, type StepMark } from '../../../dashboard/web/looks.ts';
+import { LOOKS, type Look } from '../../../dashboard/web/looks.ts';
+import type { StepMark } from './looks.ts';
 
 /** The fields of a step that determine its state. */
 interface StepTimes {
