@@ -59,11 +59,6 @@ export function splitAddress(address: string): { readonly path: string; readonly
   return end === -1 ? { path: address, search: '' } : { path: address.slice(0, end), search: address.slice(end + 1) };
 }
 
-/** The end of a URL, without its query: the name of a webhook, right or not. */
-export function lastPartOf(url: string): string {
-  return splitAddress(url).path.split('/').at(-1) ?? '';
-}
-
 type QueryChanges = Readonly<Record<string, string | undefined>>;
 
 /** A query with parts of it changed, with its question mark; an empty value removes its name. */
@@ -103,18 +98,6 @@ export const ROWS = 50;
 /** The parts of a run's failure cause, as in the address and the API. */
 export const CAUSE = ['step', 'code', 'host', 'error'] as const;
 
-/**
- * The lists whose filters are in the address: their API path, the filters that their chart shares, and whether a list
- * is filtered, so that an empty one can say so.
- */
-export const lists = {
-  deliveries: {
-    path: deliveriesPath,
-    filter: deliveriesFilter,
-    isNarrowed: hasAny(['flowId', 'reason', 'outcome', 'search', 'searchKeys']),
-  },
-};
-
 const MINUTE_MS = 60_000;
 
 /** Spans of time that end now, as named by `last` in the address. */
@@ -146,43 +129,11 @@ export function isTotalBound(query: URLSearchParams, total: number): boolean {
   return total === COUNTED && isUncounted;
 }
 
-/** Outcomes that the API has as outcomes; the others are flags there. */
-const OUTCOMES: readonly string[] = [
-  'duplicate',
-  'filtered',
-  'coalesced',
-  'answered',
-  'unevaluated',
-  'givenUp',
-] satisfies readonly NonNullable<Api['Delivery']['outcome']>[];
-
 /** All filters of a list except the time. */
 export type Filter = Readonly<Record<string, string | boolean>>;
 
 export const textsOf = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map((name) => [name, query.get(name) ?? '']));
-
-function deliveriesFilter(query: URLSearchParams): Filter {
-  const outcome = query.get('outcome') ?? '';
-  return {
-    ...textsOf(query, ['flowId', 'reason', 'search', 'searchKeys']),
-    rejectedOnly: outcome === 'rejected',
-    acceptedOnly: outcome === 'accepted',
-    heldOnly: outcome === 'held',
-    outcome: OUTCOMES.includes(outcome) ? outcome : '',
-  };
-}
-
-function deliveriesPath(query: URLSearchParams): string {
-  const skip = skipOf(query);
-  return withQuery('/webhooks/recent', {
-    ...deliveriesFilter(query),
-    ...spanOf(query),
-    skip: skip === 0 ? '' : skip,
-    take: ROWS,
-    includeTotal: true,
-  });
-}
 
 /** Whether the address has any of these filters, a span of time, or a later page. */
 export function hasAny(filters: readonly string[]) {

@@ -8,12 +8,13 @@ import { CopyButton } from '../../dashboard/web/kit/copy.tsx';
 import { JsonView } from '../../dashboard/web/kit/json-view.tsx';
 import { Segments } from '../../dashboard/web/kit/list.tsx';
 import { Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
-import { DeliveryPill, Icon, ModePill, ReasonText } from '../../dashboard/web/kit/pill.tsx';
+import { Icon, ModePill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import { shownAt } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { sentence } from '../../dashboard/web/spelling.ts';
 import { GatePanels, Hints } from './gate-results.tsx';
+import { DeliveryPill, ReasonText } from './page/delivery-pill.tsx';
 
 /** One delivery: the result of each gate, hints, and its content. */
 export function DeliveryPage({ params }: { params: { readonly id?: string } }) {

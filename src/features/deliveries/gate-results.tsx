@@ -3,7 +3,7 @@ import { Panel } from '../../dashboard/web/kit/page.tsx';
 import { Icon } from '../../dashboard/web/kit/pill.tsx';
 import type { Look } from '../../dashboard/web/looks.ts';
 import { sentence } from '../../dashboard/web/spelling.ts';
-import { words } from '../../dashboard/web/words.ts';
+import { words } from './page/words.ts';
 
 type GateResult = Api['DeliveryDetail']['gateResults'][number];
 

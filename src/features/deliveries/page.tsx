@@ -1,4 +1,4 @@
-import { ALL_FLOWS, isTotalBound, lastPartOf, lists, skipOf } from '../../dashboard/web/address.ts';
+import { ALL_FLOWS, isTotalBound, skipOf } from '../../dashboard/web/address.ts';
 import type { Api, PageOf } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import {
@@ -14,19 +14,21 @@ import {
   Table,
 } from '../../dashboard/web/kit/list.tsx';
 import { Empty, Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
-import { DeliveryPill, ReasonText, StatusPill } from '../../dashboard/web/kit/pill.tsx';
+import { StatusPill } from '../../dashboard/web/kit/pill.tsx';
 import { Time } from '../../dashboard/web/kit/time.tsx';
 import { type PagePart, shownAt } from '../../dashboard/web/part.ts';
 import { type Resource, useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
-import { REASONS } from '../../dashboard/web/words.ts';
 import { DeliveryPage } from './delivery-page.tsx';
+import { DeliveryPill, ReasonText } from './page/delivery-pill.tsx';
+import { deliveryList, lastPartOf } from './page/list.ts';
+import { REASONS } from './page/words.ts';
 
 /** Lists stored deliveries, filtered by the page's address. */
 function DeliveriesPage() {
   const [query] = useQuery();
   const flows = useResource<readonly Api['Flow'][]>(ALL_FLOWS);
-  const deliveries = useResource<PageOf<Api['Delivery']>>(lists.deliveries.path(query), {
+  const deliveries = useResource<PageOf<Api['Delivery']>>(deliveryList.path(query), {
     refreshOn: ['delivery.received', 'run.completed'],
     keepPrevious: true,
   });
@@ -109,7 +111,7 @@ function DeliveryList({ flows, deliveries }: DeliveryListProps) {
 
 function NoDeliveries() {
   const [query] = useQuery();
-  if (lists.deliveries.isNarrowed(query)) {
+  if (deliveryList.isNarrowed(query)) {
     return <NoMatch what="deliveries" path="/flows/deliveries" />;
   }
   return (
@@ -187,7 +189,7 @@ function RunCell({ runId, runStatus, held }: Api['Delivery']) {
 export const deliveriesPage: PagePart = {
   name: 'deliveries',
   routes: [
-    { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries', question: lists.deliveries.path },
+    { path: '/flows/deliveries', page: DeliveriesPage, title: 'Deliveries', question: deliveryList.path },
     { path: '/flows/deliveries/:id', page: DeliveryPage, title: 'Delivery' },
   ],
   place: { text: 'Deliveries', href: '/flows/deliveries', key: 'd', icon: 'deliveries' },

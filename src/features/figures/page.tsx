@@ -1,4 +1,4 @@
-import { lists, withQuery } from '../../dashboard/web/address.ts';
+import { withQuery } from '../../dashboard/web/address.ts';
 import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { type Column, Segments } from '../../dashboard/web/kit/list.tsx';
@@ -6,7 +6,8 @@ import { Empty, Loaded, Panel } from '../../dashboard/web/kit/page.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
-import { words } from '../../dashboard/web/words.ts';
+import { deliveryList } from '../deliveries/page/list.ts';
+import { words } from '../deliveries/page/words.ts';
 import { runList } from '../runs/page/list.ts';
 import { askedOf, reasonCounts, sinceFirst, WINDOWS, windowOf } from './chart-data.ts';
 import { Charts, chartOf, DeliveryBars, ListChart, RunBars, RunChart } from './charts.tsx';
@@ -83,7 +84,7 @@ function DeliveriesChart() {
   const [query] = useQuery();
   return (
     <ListChart>
-      <DeliveryBars {...chartOf(query)} filter={lists.deliveries.filter(query)} />
+      <DeliveryBars {...chartOf(query)} filter={deliveryList.filter(query)} />
     </ListChart>
   );
 }

@@ -3,8 +3,8 @@ import { ask } from '../../dashboard/web/api.ts';
 import { Dialog, DialogFoot } from '../../dashboard/web/kit/overlays.tsx';
 import { Failure } from '../../dashboard/web/kit/page.tsx';
 import { Icon, Pill } from '../../dashboard/web/kit/pill.tsx';
-import { words } from '../../dashboard/web/words.ts';
 import { GateResults, Hints } from '../deliveries/gate-results.tsx';
+import { words } from '../deliveries/page/words.ts';
 import { headerLines } from './header-lines.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 

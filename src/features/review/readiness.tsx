@@ -7,7 +7,7 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { sentence } from '../../dashboard/web/spelling.ts';
-import { words } from '../../dashboard/web/words.ts';
+import { words } from '../deliveries/page/words.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 
 /** One trigger: whether it is safe to enforce, and what each of its gates refused or would have refused. */

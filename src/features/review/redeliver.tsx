@@ -16,7 +16,7 @@ import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import type { LookRow } from '../../dashboard/web/looks.ts';
 import { useAnswer } from '../../dashboard/web/resource.ts';
 import { sentence } from '../../dashboard/web/spelling.ts';
-import { words } from '../../dashboard/web/words.ts';
+import { words } from '../deliveries/page/words.ts';
 import type { DeliveryReviewAnswers } from './service.ts';
 
 const LIMIT = 500;

@@ -3,8 +3,6 @@ import { describe, expect, it } from 'vitest';
 import {
   flowMatches,
   isTotalBound,
-  lastPartOf,
-  lists,
   matchRoute,
   placeOf,
   skipOf,
@@ -128,47 +126,6 @@ describe('the page of a list', () => {
   });
 });
 
-const asked = (path: string) => Object.fromEntries(new URLSearchParams(path.split('?')[1]));
-
-describe('the filters of a list', () => {
-  it('of deliveries become the question to the API', () => {
-    const query = new URLSearchParams('flowId=f&reason=ip_denied&search=a%26b%3D1&outcome=rejected&skip=50&else=x');
-    expect(asked(lists.deliveries.path(query))).toEqual({
-      flowId: 'f',
-      reason: 'ip_denied',
-      search: 'a&b=1',
-      rejectedOnly: 'true',
-      skip: '50',
-      take: '50',
-      includeTotal: 'true',
-    });
-  });
-
-  it.each([
-    ['held', { heldOnly: 'true' }],
-    ['accepted', { acceptedOnly: 'true' }],
-    ['rejected', { rejectedOnly: 'true' }],
-    ['something', {}],
-    ['filtered', { outcome: 'filtered' }],
-    ['duplicate', { outcome: 'duplicate' }],
-    ['', {}],
-  ])('ask for the outcome %j by what the API calls it', (outcome, expected) => {
-    expect(asked(lists.deliveries.path(new URLSearchParams({ outcome })))).toEqual({
-      ...expected,
-      take: '50',
-      includeTotal: 'true',
-    });
-  });
-
-  it.each([
-    ['reason=ip_denied', true],
-    ['outcome=accepted', true],
-    ['status=Failed', false],
-  ])('of deliveries in ?%s leave some deliveries out: %s', (query, isLess) => {
-    expect(lists.deliveries.isNarrowed(new URLSearchParams(query))).toBe(isLess);
-  });
-});
-
 describe('the span of time of a list', () => {
   const now = Date.UTC(2026, 10, 22, 12, 0, 59, 999);
   it.each([
@@ -183,13 +140,6 @@ describe('the span of time of a list', () => {
     ['since=yesterday', { since: 'yesterday', until: '' }],
   ])('?%s is asked for as %j', (query, span) => {
     expect(spanOf(new URLSearchParams(query), now)).toEqual(span);
-  });
-
-  it('is part of the question of every list', () => {
-    const query = new URLSearchParams('since=1&until=2');
-    for (const { path } of Object.values(lists)) {
-      expect(asked(path(query))).toMatchObject({ since: '1', until: '2' });
-    }
   });
 });
 
@@ -219,14 +169,6 @@ describe('a question to the API', () => {
     expect(withQuery('/runs', query)).toBe('/runs?d=0&e=x+y%26z&f=true');
     expect(withQuery('/runs', { a: undefined })).toBe('/runs');
   });
-});
-
-it.each([
-  ['https://hooks.example.com/flows/api/webhook/ordres?token=***', 'ordres'],
-  ['http://127.0.0.1:3000/flows/api/webhook/', ''],
-  ['', ''],
-])('the last part of %j is %j', (url, expected) => {
-  expect(lastPartOf(url)).toBe(expected);
 });
 
 it.each([

@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import type { Api } from '../api-types.ts';
-import { deliveryLook, ICONS, LOOKS, type Look } from '../looks.ts';
-import { words } from '../words.ts';
+import { ICONS, LOOKS, type Look } from '../looks.ts';
 
 interface PillProps {
   readonly tone: Look['tone'];
@@ -27,20 +26,6 @@ export function StatusPill({ status }: { status: Api['Run']['status'] | Api['Ste
     <Pill tone={tone} icon={icon}>
       {text}
     </Pill>
-  );
-}
-
-export function DeliveryPill({ delivery }: { delivery: Parameters<typeof deliveryLook>[0] }) {
-  const { text, ...look } = deliveryLook(delivery);
-  return <Pill {...look}>{text}</Pill>;
-}
-
-export function ReasonText({ reason }: { reason: Api['Delivery']['reason'] }) {
-  if (reason === null) return <span class="muted">–</span>;
-  return (
-    <span class="reason-text" title={`${words.reasonMeaning(reason)}\n${reason}`}>
-      {words.reason(reason)}
-    </span>
   );
 }
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sentence } from '../../../src/dashboard/web/spelling.ts';
-import { REASONS, words } from '../../../src/dashboard/web/words.ts';
+import { REASONS, words } from '../../../src/features/deliveries/page/words.ts';
 import { gateChain } from '../../../src/webhooks/gates/index.ts';
 import { runGates } from '../../../src/webhooks/pipeline.ts';
 import { sampleDelivery, sampleSettings, sampleTrigger } from '../../webhooks/samples.ts';
@@ -112,11 +111,4 @@ it('says what a signature is made over and which keys it is compared with', () =
     'Current key: 0a1b2c3d',
     'Previous key: none',
   ]);
-});
-
-it.each([
-  ['no signature matches', 'No signature matches.'],
-  ['Is it 1.5?', 'Is it 1.5?'],
-])('makes a sentence of %j', (text, expected) => {
-  expect(sentence(text)).toBe(expected);
 });

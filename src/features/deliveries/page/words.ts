@@ -1,6 +1,6 @@
-import type { Api } from './api-types.ts';
-import { format } from './format.ts';
-import { ownOf, spelledOut } from './spelling.ts';
+import type { Api } from '../../../dashboard/web/api-types.ts';
+import { format } from '../../../dashboard/web/format.ts';
+import { ownOf, spelledOut } from '../../../dashboard/web/spelling.ts';
 
 /*
  * Names of the API in plain English. The compiler compares the API's closed lists with these: a new name there needs
