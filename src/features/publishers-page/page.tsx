@@ -1,11 +1,13 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Api } from '../../dashboard/web/api-types.ts';
-import { newGuid } from '../../dashboard/web/guid.ts';
 import { CodeLine, CopyButton } from '../../dashboard/web/kit/copy.tsx';
 import { Empty, Loaded, Page, Panel } from '../../dashboard/web/kit/page.tsx';
 import { Icon } from '../../dashboard/web/kit/pill.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
+import { useResource } from '../../dashboard/web/resource.ts';
+import { may } from '../../dashboard/web/scopes.ts';
+import { newGuid } from '../deploy-page/page/guid.ts';
 import {
   linksIn,
   manifestFor,
@@ -14,9 +16,7 @@ import {
   publishersIn,
   titleOf,
   urlFor,
-} from '../../dashboard/web/publishers/publishers.ts';
-import { useResource } from '../../dashboard/web/resource.ts';
-import { may } from '../../dashboard/web/scopes.ts';
+} from '../deploy-page/page/publishers.ts';
 import { CertaintyPill, PublishersPage } from './publishers-page.tsx';
 
 const TRAIL = [['Flows', '/flows/flows'] as const, ['Publishers', '/flows/publishers'] as const];

@@ -3,9 +3,9 @@ import { type Column, NoMatch, SearchFilter, Table } from '../../dashboard/web/k
 import { Loaded, Page, Total } from '../../dashboard/web/kit/page.tsx';
 import { Pill } from '../../dashboard/web/kit/pill.tsx';
 import { LOOKS } from '../../dashboard/web/looks.ts';
-import { type Publisher, publisherMatches, publishersIn, titleOf } from '../../dashboard/web/publishers/publishers.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
+import { type Publisher, publisherMatches, publishersIn, titleOf } from '../deploy-page/page/publishers.ts';
 
 const COLUMNS: readonly Column<Publisher>[] = [
   { name: 'Publisher', cell: titleOf, sortBy: titleOf },

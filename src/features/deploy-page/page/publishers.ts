@@ -1,4 +1,4 @@
-import type { Api } from '../api-types.ts';
+import type { Api } from '../../../dashboard/web/api-types.ts';
 
 /** A scheme that belongs to a publisher. */
 export type Publisher = Api['Scheme'] & { readonly setUp: NonNullable<Api['Scheme']['setUp']> };

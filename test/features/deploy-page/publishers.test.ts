@@ -6,7 +6,7 @@ import {
   piecesOf,
   publisherMatches,
   publishersIn,
-} from '../../../src/dashboard/web/publishers/publishers.ts';
+} from '../../../src/features/deploy-page/page/publishers.ts';
 import { parseManifest } from '../../../src/manifest/load.ts';
 import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../../src/webhooks/schemes/publishers/index.ts';
