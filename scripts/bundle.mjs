@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { brotliCompress } from 'node:zlib';
 import { rolldown } from 'rolldown';
 import { packagesOf } from './bundled-packages.mjs';
-import { PARTS_OF_PACKAGES } from './package-parts.mjs';
+import { OMITTED, PARTS_OF_PACKAGES } from './package-parts.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 
@@ -15,6 +15,7 @@ const KEPT = { function: true, class: true };
 
 /** The resolved path, as in module ids: a worktree may share another's folder. */
 const modules = realpathSync(join(root, 'node_modules'));
+const sources = realpathSync(join(root, 'src')) + sep;
 const partOf = (name) => join(modules, /\.[cm]js$/.test(name) ? name : `${name}.js`);
 const parts = new Map(Object.entries(PARTS_OF_PACKAGES).map(([name, code]) => [partOf(name), code]));
 const loaded = new Set();
@@ -23,7 +24,12 @@ const testing = join(root, 'src/features/rehearsal/testing.ts');
 const leaveOut = {
   name: 'leave-out',
   // A file of a package may have the name of another package.
-  resolveId: (id) => (!id.startsWith('.') && parts.has(partOf(id)) ? partOf(id) : undefined),
+  resolveId(id, importer) {
+    if (id.startsWith('.') || !parts.has(partOf(id))) return undefined;
+    if (importer?.startsWith(sources) && OMITTED.has(parts.get(partOf(id))))
+      throw new Error(`${relative(root, importer)} imports ${id}, which package-parts.mjs leaves out of the bundle`);
+    return partOf(id);
+  },
   load(id) {
     loaded.add(id);
     return parts.get(id);

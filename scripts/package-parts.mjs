@@ -5,6 +5,9 @@ import { brotliCompressSync } from 'node:zlib';
 
 const nothing = 'export default undefined;';
 const none = 'module.exports = {};';
+
+/** Empty replacements: the build fails if a module in `src` imports what they replace. */
+export const OMITTED = new Set([nothing, none]);
 const require = createRequire(import.meta.url);
 
 /** A module's bytes, compressed: no archive can pack their base64 well. */

@@ -386,7 +386,7 @@ describe('sluice new --from', () => {
   it.each([
     ['that is too large', 'x'.repeat(4 * 1024 * 1024 + 1), 'larger than 4 MiB'],
     ['of another form', { nodes: 7 }, 'there is no source in it'],
-    ['of code', `createHmac('sha256', '${SECRET}').update(body)`, 'is neither JSON nor YAML'],
+    ['of code', `createHmac('sha256', '${SECRET}').update(body)`, 'has no JSON object or list'],
     ['where everything is left out', source('b', { type: 'AKENEO' }), 'Left out: the source "b"'],
   ])('writes nothing for a file %s', async (_, value, message) => {
     expect(await run('--from', 'hookdeck', await give(value))).toBe(2);

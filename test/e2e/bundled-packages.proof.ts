@@ -74,3 +74,12 @@ it('the built command sends a mail', async () => {
     expect.stringMatching(/^From: a@example\.com\r\nTo: b@example\.com\r\n/m),
   ]);
 });
+
+it('the built command reads a traffic policy of ngrok in JSON, and says how to convert YAML', async () => {
+  const policy = { on_http_request: [{ actions: [{ type: 'verify-webhook', config: { provider: 'slack' } }] }] };
+  const read = (input: string) => runCli(workspace, ['new', '--from', 'ngrok', '-', '--slug', 'slack'], { input });
+  expect(await read(JSON.stringify(policy))).toMatchObject({ code: 0, stderr: '' });
+  const yaml = 'on_http_request:\n  - actions:\n      - type: verify-webhook\n        config: { provider: slack }\n';
+  const stderr = 'standard input: has no JSON object or list; convert YAML with: npx js-yaml@4 FILE.yml > FILE.json\n';
+  expect(await read(yaml)).toMatchObject({ code: 2, stderr });
+});

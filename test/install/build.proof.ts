@@ -137,6 +137,18 @@ describe('a build', { timeout: TIME_LIMIT_MS }, () => {
     expect(made.build()).toEqual({ status: 0, said: '' });
   });
 
+  it.each(["import('yaml')", "import('light-my-request')"])(
+    'fails where a source has %s, which it leaves out',
+    (code) => {
+      made.write({ 'index.ts': `export const late = (): Promise<unknown> => ${code};` });
+      const said = expect.stringMatching(/src\/index\.ts imports [\w-]+, which package-parts\.mjs leaves out/);
+      expect(made.build()).toEqual({ status: expect.any(Number), said });
+      expect(made.build().status).not.toBe(0);
+      made.write({ 'index.ts': SOURCES['index.ts'] });
+      expect(made.build()).toEqual({ status: 0, said: '' });
+    },
+  );
+
   it('sees a source that was deleted, and removes its module but no part of a bundle that may be loaded', () => {
     made.write({ 'gone.ts': 'export const gone = 1;' });
     made.build();

@@ -113,7 +113,7 @@ const MOST_BYTES = 4 * 1024 * 1024;
 
 async function imported(path: string, kind: ImportedKind) {
   try {
-    return await readImport(kind, await readText(path));
+    return readImport(kind, await readText(path));
   } catch (error) {
     if (error instanceof NotReadable)
       throw new CommandError(`${path === '-' ? 'standard input' : path}: ${error.message}`);
