@@ -22,7 +22,7 @@ export function readSettingsAgain(
     options.readVariables?.();
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    told.push(...error.lines);
+    told.push(...error.lines.map((line) => `${line}; the former variables stay in force`));
     logger.error({ lines: error.lines }, 'the variables could not be read again; they stay as they were');
   }
   try {
@@ -46,7 +46,8 @@ export function readSettingsAgain(
     );
   } catch (error) {
     const lines = error instanceof SettingsError ? error.lines : undefined;
-    told.push(...(lines ?? ['the settings could not be read again']));
+    const mistakes = lines ?? ['the settings could not be read again'];
+    told.push(...mistakes.map((line) => `${line}; the former settings and credentials stay in force`));
     logger.error(
       { err: error, lines },
       'the settings could not be read again; the former credentials and targets of alerts stay in force',

@@ -110,6 +110,8 @@ interface Reload {
    * that a flow may no longer reference.
    */
   readonly warnings: readonly string[];
+  /** If not, the former settings and credentials stay in force, and `warnings` has the mistakes. */
+  readonly areSettingsRead: boolean;
 }
 
 type Deployer = ReturnType<typeof createDeployer>;
@@ -187,7 +189,8 @@ export function createDeployment(services: DeploymentServices): Deployment {
         { ...options, allow: [...allowed, ...(options.allow ?? [])] },
         { ...services, isStrict: services.failsWhenRefused === true, deployer },
       );
-      return { ...reloaded, warnings: [...lines.map((line) => `error ${line}`), ...reloaded.warnings] };
+      const warnings = [...lines.map((line) => `error ${line}`), ...reloaded.warnings];
+      return { ...reloaded, warnings, areSettingsRead: lines.length === 0 };
     });
   const reloadAndLog = async () => {
     try {
@@ -383,7 +386,7 @@ async function reloadFolder(
     readonly deployer: Deployer;
     readonly isStrict: boolean;
   },
-): Promise<Reload> {
+): Promise<Omit<Reload, 'areSettingsRead'>> {
   const { folder, extensions, catalog } = services;
   const { flows, unreadable, issues, isThere } = await loadManifests(folder, extensions.rules.folder);
   if (!isThere || (isStrict && unreadable.length > 0))

@@ -4,6 +4,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { runCli } from './cli.ts';
 import {
   createWorkspace,
   eventually,
@@ -110,8 +111,12 @@ describe('.env', () => {
     expect(await deliver('of the environment')).toBe(200);
     await rm(inFolder('.env'));
     const response = await fetch(`${service.url}/flows/api/flows/reload`, { method: 'POST' });
+    expect(response.status).toBe(409);
     const { warnings } = (await response.json()) as { warnings: string[] };
-    expect(warnings).toContainEqual(expect.stringContaining('error .env: cannot be read: ENOENT'));
+    const mistake = expect.stringMatching(
+      /^error \.env: cannot be read: ENOENT.*; the former variables stay in force$/,
+    );
+    expect(warnings).toContainEqual(mistake);
     expect(await deliver('of the environment')).toBe(200);
     await written(service, 'the variables could not be read again; they stay as they were');
   });
@@ -130,6 +135,25 @@ it('a secret of a file is read again on reload, of a flow that came over the API
   expect(await reload()).toBe(200);
   expect(await deliver('second key')).toBe(200);
   expect(await deliver('first key')).toBe(401);
+});
+
+it('a reload that cannot read the tokens ends with 2, and says that the former ones stay in force', async () => {
+  const [admin, former] = ['admin-token-0123456789abcd', 'former-token-0123456789abcd'];
+  const write = (...tokens: object[]) => writeFile(inFolder('tokens.json'), JSON.stringify(tokens));
+  const own = { name: 'admin', token: admin, scopes: ['read', 'operate', 'deploy'] };
+  await write(own, { name: 'former', token: former, scopes: ['read'] });
+  await start({ SLUICE_TOKENS: 'tokens.json' });
+  const statusOf = async (token: string) =>
+    (await fetch(`${service.url}/flows/api/runs`, { headers: { authorization: `Bearer ${token}` } })).status;
+  const args = ['reload', '--to', service.url, '--token', admin];
+  await write({ ...own, scopes: ['read', 'operate', 'deploi'] });
+  const { code, stdout } = await runCli(workspace, args);
+  expect(stdout).toMatch(/^error SLUICE_TOKENS: .*; the former settings and credentials stay in force$/m);
+  expect(code).toBe(2);
+  expect(await statusOf(former)).toBe(200);
+  await write(own);
+  expect((await runCli(workspace, args)).code).toBe(0);
+  expect(await statusOf(former)).toBe(401);
 });
 
 describe('targets of alerts', () => {

@@ -32,7 +32,10 @@ function makeReload(): Command {
     .description('Have a running service read its manifests, its .env and its secrets again, as SIGHUP does')
     .addOption(allowOption('deploy what would be refused'));
   return withService(command)
-    .addHelpText('after', '\nThe exit code is 0 if everything was read and deployed, otherwise as that of deploy.')
+    .addHelpText(
+      'after',
+      '\nThe exit code is 0 if everything was read and deployed, otherwise as that of deploy, and 2 if something could not be read.',
+    )
     .action(reporting(reload));
 }
 
@@ -45,7 +48,9 @@ async function reload({ allow, ...options }: ReloadOptions): Promise<void> {
   }
   const lines = [...(warnings ?? []), ...unreadable.map(({ file, why }) => `error ${file} was not deployed: ${why}`)];
   print(`${[...lines, renderDeployed(outcomes)].join('\n')}\n`);
-  process.exitCode = unreadable.length > 0 ? 2 : concludeDeploy(outcomes, allow).code;
+  // The service reports settings that it could not read among its warnings.
+  const isUnread = unreadable.length > 0 || lines.some((line) => line.startsWith('error '));
+  process.exitCode = isUnread ? 2 : concludeDeploy(outcomes, allow).code;
 }
 
 export const deploysCommand: CommandPart = { name: 'deploys', commands: [makeReload] };

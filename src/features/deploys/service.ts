@@ -355,10 +355,10 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
       limit: 'refused',
       access: DEPLOY,
       summary:
-        'Reads the folder of manifests and all secrets again and deploys what changed; 409 if a flow was refused or a manifest cannot be read',
+        'Reads the folder of manifests and all secrets again and deploys what changed; 409 if a flow was refused, or a manifest or a setting cannot be read',
       description:
         'Reads the file of variables (`.env`), credentials, targets of alerts and the secrets of all deployed flows again too; a ' +
-        'dry run does not. A manifest that cannot be read concerns its flow alone. With SLUICE_REFUSED_DEPLOYS=fail, or if the ' +
+        'dry run does not. If one of the settings cannot be read, the former ones stay in force. A manifest that cannot be read concerns its flow alone. With SLUICE_REFUSED_DEPLOYS=fail, or if the ' +
         `folder itself cannot be read, nothing is deployed: 400. ${SHAPES}`,
       query,
       answer: reloadSchema,
@@ -372,18 +372,17 @@ const reloadRoute: ApiRoutes = (app, { deployment }) => {
         unreadable,
         outcomes,
         warnings: found,
+        areSettingsRead,
       } = await deployment.reload({
         allow,
         isPlan,
         ...deployedBy(request),
       });
       if (!isValid) return refuse(reply, issues);
-      const isRefused = unreadable.length > 0 || outcomes.some(({ action }) => action === 'refused');
+      const isDone = areSettingsRead && unreadable.length === 0 && outcomes.every(({ action }) => action !== 'refused');
       const warnings = [...issues.map(formatIssue), ...found];
       const told = unreadable.map(({ file, flowId = null, name, why }) => ({ file, flowId, name, why }));
-      return reply
-        .code(isRefused ? 409 : 200)
-        .send({ outcomes: outcomes.map(outcomeView), unreadable: told, warnings });
+      return reply.code(isDone ? 200 : 409).send({ outcomes: outcomes.map(outcomeView), unreadable: told, warnings });
     },
   );
 };
