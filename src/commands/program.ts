@@ -3,13 +3,14 @@ import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
 import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
-import { print } from '../telemetry/terminal.ts';
+import { endWithoutOutput, print } from '../telemetry/terminal.ts';
 import { describeVersions, version } from '../version.ts';
 import { printJson } from './context.ts';
 import { HELP } from './part.ts';
 
 /** Runs the command line. A usage error ends the process with code 2. */
 export async function runCommandLine(): Promise<void> {
+  const keepRunning = endWithoutOutput();
   const [flag = '', ...rest] = process.argv.slice(2);
   // Not an option of the program, which would capture it from the commands.
   if (['-V', '--version'].includes(flag) && rest.join() === '--json') return printJson(describeVersions());
@@ -20,7 +21,9 @@ export async function runCommandLine(): Promise<void> {
     command.showHelpAfterError('(add --help for what is accepted)');
     command.exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
   }
-  program.hook('preAction', () => {
+  program.hook('preAction', (_, command) => {
+    // The service stops in its own way.
+    if (command.name() === 'serve') keepRunning();
     try {
       program.setOptionValue('readFile', readEnvFile(program.opts<{ envFile?: string }>().envFile));
     } catch (error) {
