@@ -1,5 +1,6 @@
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { existsSync, linkSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { CommandError, readCommandSettings, reporting } from '../../commands/context.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
@@ -32,22 +33,56 @@ async function backup(file: string): Promise<void> {
   if (database.path === ':memory:') throw new CommandError('The database is in memory: there is no file to copy');
   if (!existsSync(database.path)) throw new CommandError(`The database ${database.path} does not exist`);
   if (existsSync(target)) throw new CommandError(`${file} exists; a backup replaces nothing`);
-  const unfinished = `${target}.part`;
+  const unfinished = `${target}.${process.pid}-${randomBytes(4).toString('hex')}.part`;
   try {
+    removeAbandoned(target);
     // Created before any byte is written: nobody else can read the database from it.
     writeFileSync(unfinished, '', { mode: 0o600, flag: 'wx' });
     const pages = await backupStore(database.path, unfinished);
     const inspection = await inspectStore({ kind: 'sqlite', path: unfinished });
     await inspection.close();
     for (const left of ['-wal', '-shm']) rmSync(unfinished + left, { force: true });
-    renameSync(unfinished, target);
+    publish(unfinished, target, file);
     print(
       `${file} is a whole copy of ${database.path} (${pages} pages), and opens.\n${keyNeeded(database.path, settings.storeKey)}\n`,
     );
   } catch (error) {
-    for (const left of ['', '-wal', '-shm', '-journal']) rmSync(unfinished + left, { force: true });
+    for (const left of PARTS) rmSync(unfinished + left, { force: true });
     throw new CommandError(`No backup was made: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+const PARTS = ['', '-wal', '-shm', '-journal'] as const;
+
+/** Removes the unfinished copies of backups to this file that were killed. */
+function removeAbandoned(target: string): void {
+  const start = `${basename(target)}.`;
+  for (const name of readdirSync(dirname(target))) {
+    const [, pid] =
+      (name.startsWith(start) && /^(\d+)-[0-9a-f]{8}\.part(?:-\w+)?$/.exec(name.slice(start.length))) || [];
+    if (pid !== undefined && !isRunning(Number(pid))) rmSync(join(dirname(target), name), { force: true });
+  }
+}
+
+/** This process has no copy yet: a copy with its id is that of an earlier process. */
+function isRunning(pid: number): boolean {
+  try {
+    return pid !== process.pid && process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Gives the copy its name, unless another backup was faster. */
+function publish(unfinished: string, target: string, file: string): void {
+  try {
+    linkSync(unfinished, target);
+  } catch {
+    // Some file systems have no links.
+    if (existsSync(target)) throw new Error(`${file} exists; a backup replaces nothing`);
+    renameSync(unfinished, target);
+  }
+  rmSync(unfinished, { force: true });
 }
 
 function keyNeeded(path: string, storeKey: string | undefined): string {
