@@ -230,23 +230,59 @@ export class RefusedError extends CommandError {
 /** No service answers, or it cannot be reached. */
 export class NoAnswerError extends CommandError {}
 
+/** Both are far above what a large database needs. Node would wait for 300 seconds, and then not say so plainly. */
+const QUIET_SECONDS = { reading: 60, changing: 240 } as const;
+
 async function send(url: string, init: RequestInit): Promise<Response> {
+  const ending = new AbortController();
+  const seconds = init.method === 'GET' ? QUIET_SECONDS.reading : QUIET_SECONDS.changing;
+  const timer = setTimeout(() => ending.abort(), seconds * 1000);
   try {
     // Credentials and manifests must not follow redirects to another place.
-    return await fetch(url, { ...init, redirect: 'error' });
+    return await fetch(url, { ...init, redirect: 'error', signal: ending.signal });
   } catch (error) {
+    if (ending.signal.aborted)
+      throw new NoAnswerError(`${init.method} ${url}: no answer within ${seconds} s; is it a Sluice service?`);
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
     throw new NoAnswerError(`${init.method} ${url}: ${cause}; is the service running?`);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 async function readBody(response: Response, url: string): Promise<unknown> {
-  const text = await response.text();
+  const text = await readText(response, url);
   try {
     return JSON.parse(text);
   } catch {
     throw new CommandError(`${url}: ${response.status}, and the answer is not JSON; is it a Sluice service?`);
   }
+}
+
+/** Streams may be quiet for longer, so this is only for answers with an end. */
+async function readText({ body }: Response, url: string): Promise<string> {
+  const reader = body?.getReader();
+  const seconds = QUIET_SECONDS.reading;
+  let isQuiet = false;
+  const timer = setTimeout(() => {
+    isQuiet = true;
+    // Its reader then sees an end.
+    reader?.cancel().catch(() => {});
+  }, seconds * 1000);
+  const decoder = new TextDecoder();
+  let text = '';
+  try {
+    for (let part = await reader?.read(); part?.value !== undefined; part = await reader?.read()) {
+      timer.refresh();
+      text += decoder.decode(part.value, { stream: true });
+    }
+  } catch (error) {
+    throw new NoAnswerError(`${url}: the answer broke off: ${error instanceof Error ? error.message : String(error)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+  if (isQuiet) throw new NoAnswerError(`${url}: the answer stopped for ${seconds} s`);
+  return text + decoder.decode();
 }
 
 function messageOf(answer: unknown): string {

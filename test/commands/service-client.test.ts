@@ -1,6 +1,7 @@
-import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createServiceClient, listPath } from '../../src/commands/service-client.ts';
 import { readSettings } from '../../src/config/settings.ts';
 
@@ -68,5 +69,47 @@ describe('a command that talks to a service', () => {
     );
     expect(refused).not.toContain(TOKEN);
     await expect(ask(own())).rejects.toThrow('give --token or --user, or set SLUICE_DASHBOARD_TOKEN');
+  });
+});
+
+describe('a service that accepts the connection', () => {
+  /** Waits with a time that only the test moves. */
+  const asking = async (method: 'GET' | 'POST', answer: (response: ServerResponse) => void) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const client = createServiceClient(`http://127.0.0.1:${port}`, {}, readSettings({}));
+    const asked = client.ask({ method, path: '/flows/api/flows' }).then(
+      () => 'answered',
+      (error: Error) => error.message,
+    );
+    const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
+    answer(response);
+    return { asked, port };
+  };
+
+  it.each([
+    ['GET', 60],
+    ['POST', 240],
+  ] as const)('and never answers a %s fails it after %d s', async (method, seconds) => {
+    const { asked, port } = await asking(method, () => {});
+    vi.advanceTimersByTime(seconds * 1000);
+    const url = `http://127.0.0.1:${port}/flows/api/flows`;
+    expect(await asked).toBe(`${method} ${url}: no answer within ${seconds} s; is it a Sluice service?`);
+  });
+
+  it('and stops in the middle of its answer fails it after 60 s', async () => {
+    const decoded = vi.spyOn(TextDecoder.prototype, 'decode');
+    onTestFinished(() => decoded.mockRestore());
+    const { asked, port } = await asking('GET', (response) => void response.write('{"a":'));
+    await vi.waitFor(() => expect(decoded).toHaveBeenCalled());
+    vi.advanceTimersByTime(60_000);
+    expect(await asked).toBe(`http://127.0.0.1:${port}/flows/api/flows: the answer stopped for 60 s`);
   });
 });
