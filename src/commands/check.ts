@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { Command } from 'commander';
 import pino from 'pino';
@@ -35,6 +34,7 @@ import {
   readCommandSettings,
   reporting,
   withCredentials,
+  writeOutput,
 } from './context.ts';
 import { type CommandPart, HELP } from './part.ts';
 import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcomes.ts';
@@ -112,7 +112,7 @@ export async function check(folder: string | undefined, options: CheckOptions, l
   if (options.summary !== undefined) {
     // The summary has more readers than may see deliveries.
     const told = asText(checked, errors, { ...conclusion, seen: checked.seen?.summary });
-    await writeSummary(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text: told, conclusion }));
+    await writeOutput(options.summary, checkSummary({ outcomes: checked.outcomes, errors, text: told, conclusion }));
   }
   print(options.json ? asJson(checked) : text);
   process.exitCode = conclusion.code;
@@ -120,12 +120,6 @@ export async function check(folder: string | undefined, options: CheckOptions, l
 
 export const isUrl = (against: string | undefined): against is string =>
   against !== undefined && /^https?:/i.test(against);
-
-async function writeSummary(file: string, text: string): Promise<void> {
-  await writeFile(file, text).catch((error: Error) => {
-    throw new CommandError(`--summary ${file}: cannot be written: ${error.message}`);
-  });
-}
 
 function asJson({ flows, issues, outcomes, notInFolder, against, start, seen }: Checked): string {
   return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start, ...seen?.json }, null, 2)}\n`;

@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { loadConfigModule } from '../config/config-module.ts';
 import { type PreparedExtensions, prepareExtensions } from '../config/extensions.ts';
@@ -67,6 +68,13 @@ export function reporting<Args extends unknown[]>(action: (...args: Args) => Pro
 
 function isExpected(error: unknown): error is Error {
   return [CommandError, SettingsError, ManifestsError, StoreUnavailableError].some((kind) => error instanceof kind);
+}
+
+/** Writes a file that an option names. Throws `CommandError`. */
+export async function writeOutput(file: string, content: string): Promise<void> {
+  await writeFile(file, content).catch((error: Error) => {
+    throw new CommandError(`${file} cannot be written: ${error.message}`);
+  });
 }
 
 /** Prints the output of `--json`. */

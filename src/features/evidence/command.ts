@@ -2,7 +2,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Command } from 'commander';
-import { CommandError, reporting, withService } from '../../commands/context.ts';
+import { CommandError, reporting, withService, writeOutput } from '../../commands/context.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { clientOf, isId, type ServiceOptions } from '../../commands/service-client.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -32,10 +32,20 @@ async function fetchEvidence(deliveryId: string, { output, ...options }: FetchOp
   const client = await clientOf(options);
   const text = await (await client.open(`/flows/api/webhooks/${deliveryId}/evidence`)).text();
   const file = output ?? `evidence-${deliveryId}.json`;
-  await writeFile(file, text);
-  const { signature } = JSON.parse(text) as { signature: string | null };
+  const bundle = bundleIn(text);
+  if (typeof bundle.statement !== 'string')
+    throw new CommandError('The answer is not evidence; is it a Sluice service?');
+  await writeOutput(file, text);
   print(`${file}\n`);
-  if (signature === null) printError('It is not signed: the service has no SLUICE_EVIDENCE_KEY.\n');
+  if (bundle.signature === null) printError('It is not signed: the service has no SLUICE_EVIDENCE_KEY.\n');
+}
+
+function bundleIn(text: string): { readonly statement?: unknown; readonly signature?: unknown } {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
 }
 
 function verifyCommand(): Command {
@@ -65,7 +75,9 @@ async function verify(file: string, { key, extract }: VerifyOptions): Promise<vo
   ];
   print(`${lines.join('\n')}\n`);
   if (extract === undefined) return;
-  await mkdir(extract, { recursive: true });
+  await mkdir(extract, { recursive: true }).catch((error: Error) => {
+    throw new CommandError(`${extract} is not a folder for the parts: ${error.message}`);
+  });
   for (const part of verdict.parts) await extractPart(join(extract, basename(part.name)), part.content);
 }
 

@@ -1,6 +1,5 @@
-import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { CommandError, positive, reporting, withService } from '../../commands/context.ts';
+import { CommandError, positive, reporting, withService, writeOutput } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
 import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
@@ -43,7 +42,7 @@ async function infer(slugOrId: string, _: unknown, command: Command): Promise<vo
   if (bodies.length === 0) throw new CommandError(`No stored accepted delivery of "${slugOrId}" can be read`);
   const text = `${JSON.stringify(schemaOf(bodies), null, 2)}\n`;
   if (output === undefined) print(text);
-  else await writeFile(output, text);
+  else await writeOutput(output, text);
   const left = unread === 0 ? '' : `; ${unread} could not be parsed`;
   printError(`from ${bodies.length} deliveries${left}\n`);
 }

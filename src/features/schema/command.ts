@@ -1,6 +1,5 @@
-import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { openContext, reporting } from '../../commands/context.ts';
+import { openContext, reporting, writeOutput } from '../../commands/context.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import type { PreparedExtensions } from '../../config/extensions.ts';
 import { print } from '../../telemetry/terminal.ts';
@@ -19,7 +18,7 @@ function makeSchema(): Command {
       reporting(async ({ output }: { output?: string }) => {
         const text = schemaText((await openContext()).extensions);
         if (output === undefined) print(text);
-        else await writeFile(output, text);
+        else await writeOutput(output, text);
       }),
     );
 }
