@@ -20,6 +20,8 @@ interface ServiceRequest {
   readonly body?: string;
   /** Statuses other than 200 whose answer the caller reads. */
   readonly accepts?: readonly number[];
+  /** Whether the caller takes any JSON; otherwise the answer must be an object or a list of objects. */
+  readonly takesAny?: boolean;
 }
 
 /** The path of a list with the given parameters; leaves out undefined and `false`. */
@@ -79,7 +81,7 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       const answer = await readBody(response, url);
       throw new CommandError(`GET ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
     },
-    async ask({ method, path, body, accepts = [] }) {
+    async ask({ method, path, body, accepts = [], takesAny = false }) {
       const url = `${root}${path}`;
       const headers = {
         accept: 'application/json',
@@ -89,8 +91,10 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       const init = body === undefined ? { method, headers } : { method, headers, body };
       const response = await send(url, init);
       const answer = await readBody(response, url);
-      if (response.status === 200 || accepts.includes(response.status))
-        return { status: response.status, body: answer };
+      const isAccepted = response.status === 200 || accepts.includes(response.status);
+      if (isAccepted && !takesAny && !(Array.isArray(answer) ? answer : [answer]).every(isObject))
+        throw new CommandError(`${url}: the answer is not that of a Sluice service`);
+      if (isAccepted) return { status: response.status, body: answer };
       throw new RefusedError(answer, {
         status: response.status,
         told: `${method} ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`,

@@ -104,6 +104,11 @@ describe('a service that accepts the connection', () => {
     expect(await asked).toBe(`${method} ${url}: no answer within ${seconds} s; is it a Sluice service?`);
   });
 
+  it.each(['null', '7', '"text"', '[1,null]', '[[]]'])('and answers %s fails it', async (body) => {
+    const { asked, port } = await asking('GET', (response) => void response.end(body));
+    expect(await asked).toBe(`http://127.0.0.1:${port}/flows/api/flows: the answer is not that of a Sluice service`);
+  });
+
   it('and stops in the middle of its answer fails it after 60 s', async () => {
     const decoded = vi.spyOn(TextDecoder.prototype, 'decode');
     onTestFinished(() => decoded.mockRestore());

@@ -121,7 +121,7 @@ interface Session {
 async function call(tool: AgentTool, args: Arguments, session: Session): Promise<CallToolResult> {
   try {
     const given = tool.kind === 'act' ? { ...args, token: session.plans.take(tool.operationId, args.token) } : args;
-    const { body } = await session.client.ask(tool.request(given));
+    const { body } = await session.client.ask({ ...tool.request(given), takesAny: true });
     return { content: [{ type: 'text', text: textOf(tool, args, { body, ...session }) }] };
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof ArgumentError)) throw error;
