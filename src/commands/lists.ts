@@ -30,7 +30,8 @@ export function withPaging(command: Command): Command {
 /** A list as a table. Reports on standard error if there may be more rows than requested. */
 export function listOrNothing(head: readonly string[], rows: readonly (readonly string[])[], take: number): string {
   if (rows.length === 0) return 'Nothing.\n';
-  if (rows.length >= take) printError(`the newest ${take} alone; --take shows more, --until what is older\n`);
+  const more = take < MOST_ROWS ? '--take shows more, --until what is older' : '--until shows what is older';
+  if (rows.length >= take) printError(`the newest ${take} alone; ${more}\n`);
   return table(head, rows);
 }
 

@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest';
-import { namesLike, noSuch } from '../../src/commands/lists.ts';
+import { expect, it, vi } from 'vitest';
+import { listOrNothing, namesLike, noSuch } from '../../src/commands/lists.ts';
 import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 
 const names = BUILT_IN_SCHEMES.flatMap(({ name, title }) => [name, title]);
@@ -28,4 +28,18 @@ it('names what is near, or else what there is, one a line and not all of it', ()
     '  … and 3 more',
   ]);
   expect(noSuch('webhook', 'x', [])).toBe('There is no webhook "x", and no other');
+});
+
+it.each([
+  [2, '--take shows more, --until what is older'],
+  [500, '--until shows what is older'],
+])('says of a list cut at %d rows how to see more', (take, more) => {
+  const told = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  listOrNothing(
+    ['id'],
+    Array.from({ length: take }, () => ['1']),
+    take,
+  );
+  expect(told.mock.calls).toEqual([[`the newest ${take} alone; ${more}\n`]]);
+  told.mockRestore();
 });

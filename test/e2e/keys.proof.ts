@@ -44,6 +44,8 @@ it('lists what each key verified, from the service and, after it died, from the 
   // No service listens on port 1.
   const own = { ...env, ...(await databaseEnvironment(workspace.folder)), SLUICE_PORT: '1' };
   const read = await runCli(workspace, ['keys'], { env: own });
+  // With this port, a service listens on any free one.
+  expect(await runCli(workspace, ['keys'], { env: { ...own, SLUICE_PORT: '0' } })).toEqual(read);
   expect(read).toMatchObject({
     code: 0,
     stderr: expect.stringContaining('no service answers; read from the database'),
