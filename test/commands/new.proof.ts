@@ -511,7 +511,14 @@ describe('a terminal', () => {
     expect(again).toMatchObject({ answer: 'xy', shown: expect.stringContaining('is taken') });
   });
 
-  it('is left with Ctrl-C: nothing is written', async () => {
-    await expect(type((person) => person.confirm('Sure?'), '\u0003')).rejects.toThrow('Nothing was written');
+  it.each([
+    ['Ctrl-C', '\u0003'],
+    ['Ctrl-D', '\u0004'],
+  ])('is left with %s: nothing is written', async (_, key) => {
+    await expect(type((person) => person.confirm('Sure?'), key)).rejects.toThrow('Nothing was written');
+    await expect(type((person) => person.enter('URL', '', () => undefined), key)).rejects.toThrow(
+      'Nothing was written',
+    );
+    await expect(type((person) => person.choose('Who sends?', choices), key)).rejects.toThrow('Nothing was written');
   });
 });

@@ -20,9 +20,17 @@ export interface Choice<Value> {
 }
 
 /** Asks at a terminal; by default with the streams of the process. */
-export async function atTerminal(streams: { input?: Readable; output?: Writable } = {}): Promise<Person> {
+export async function atTerminal(given: { input?: Readable; output?: Writable } = {}): Promise<Person> {
   // Loaded only here, because no other command asks questions.
   const { autocomplete, confirm, isCancel, select, text } = await import('@clack/prompts');
+  // The prompts ignore Ctrl-D, with which a terminal ends its input, and then wait for ever.
+  const leaving = new AbortController();
+  const { input = process.stdin } = given;
+  input.on('keypress', (_, { ctrl, name }: { ctrl?: boolean; name?: string }) => {
+    if (ctrl === true && name === 'd') leaving.abort();
+  });
+  input.on('end', () => leaving.abort());
+  const streams = { ...given, signal: leaving.signal };
   const answered = <Answer>(answer: Answer | symbol): Answer => {
     if (isCancel(answer)) throw new CommandError('Nothing was written');
     return answer as Answer;
