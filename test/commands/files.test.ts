@@ -38,3 +38,9 @@ it.each(['null', '{"items":[]}', '<html>'])('evidence writes no file if the answ
   expect(result).toMatchObject({ code: 2, stderr: 'The answer is not evidence; is it a Sluice service?\n' });
   expect(existsSync(join(workspace.folder, 'other.json'))).toBe(false);
 });
+
+it('why reports in one line that another program answers', async () => {
+  const to = await answering('{"items":[]}');
+  const stderr = 'The answer is not that of a Sluice service\n';
+  expect(await runCli(workspace, ['why', ID, '--to', to])).toMatchObject({ code: 2, stderr });
+});

@@ -45,25 +45,29 @@ export function whyCommand(): Command {
 async function why(id: string, { json, ...options }: WhyOptions): Promise<void> {
   if (!isId(id)) throw new CommandError(`"${id}" is not the id of a delivery or of a run`);
   const client = await clientOf(options);
-  const delivery = (await find(client, `/flows/api/webhooks/${id}`)) as DeliveryDetail | undefined;
+  const delivery = (await find(client, `/flows/api/webhooks/${id}`, 'gateResults')) as DeliveryDetail | undefined;
   if (delivery !== undefined) {
     if (json) return printJson(delivery);
-    const run = delivery.runId === null ? undefined : await find(client, `/flows/api/runs/${delivery.runId}/outline`);
+    const run =
+      delivery.runId === null ? undefined : await find(client, `/flows/api/runs/${delivery.runId}/outline`, 'run');
     const isAnswer = delivery.outcome === 'answered' || delivery.runId !== null;
     const answered = isAnswer ? await find(client, `/flows/api/webhooks/${id}/answered`) : undefined;
     const steps = Array.isArray(answered) ? (answered as AnsweredStep[]) : [];
     return print(deliveryText(delivery, { outline: run as RunOutline | undefined, steps }));
   }
-  const outline = (await find(client, `/flows/api/runs/${id}/outline`)) as RunOutline | undefined;
+  const outline = (await find(client, `/flows/api/runs/${id}/outline`, 'run')) as RunOutline | undefined;
   if (outline === undefined) throw new CommandError(`There is no delivery and no run with the id ${id}`);
   if (json) printJson(outline);
   else print(runText(outline));
 }
 
-/** Undefined if the service answers 404. */
-async function find(client: ServiceClient, path: string): Promise<unknown> {
+/** Undefined if the service answers 404. Throws `CommandError` if the answer lacks the member. */
+async function find(client: ServiceClient, path: string, member?: string): Promise<unknown> {
   const { status, body } = await client.ask({ method: 'GET', path, accepts: [404] });
-  return status === 404 ? undefined : body;
+  if (status === 404) return undefined;
+  if (member !== undefined && !(member in Object(body)))
+    throw new CommandError('The answer is not that of a Sluice service');
+  return body;
 }
 
 interface Consequences {
