@@ -15,7 +15,7 @@ import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { isObject, placesIn, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
 import { maskUrl } from '../manifest/mask.ts';
-import { readRegularFile } from '../manifest/read-file.ts';
+import { NotAFileError, readTextFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
 import { inspectStore } from '../store/offline.ts';
@@ -215,8 +215,9 @@ export async function readFolder(folder: string): Promise<{ manifests: SentManif
 
 async function readText(file: string): Promise<string> {
   try {
-    return (await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8');
+    return await readTextFile(file, MAX_MANIFEST_BYTES);
   } catch (error) {
+    if (error instanceof NotAFileError) throw new CommandError(`${file}: ${error.message}`);
     throw new CommandError(`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
 import { didYouMean } from '../manifest/issues.ts';
+import { NOT_UTF8, utf8Text } from '../manifest/read-file.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
 import type { SearchKeys } from '../model/search-keys.ts';
@@ -276,9 +277,12 @@ export function readJsonBody(request: FastifyRequest): Json | undefined {
   return keepExactNumbers(json.value, json.text);
 }
 
-/** Bodies reach the routes as bytes. */
+/** Bodies reach the routes as bytes. Others than UTF-8 would be read as other characters, also in a key. */
 export function bodyText({ body }: FastifyRequest): string {
-  return Buffer.isBuffer(body) ? body.toString('utf8') : '';
+  if (!Buffer.isBuffer(body)) return '';
+  const text = utf8Text(body);
+  if (text === undefined) throw new HttpError('invalid_json', `body: ${NOT_UTF8}`);
+  return text;
 }
 
 function parseRequest(request: FastifyRequest): { readonly value: Json; readonly text: string } | undefined {

@@ -14,7 +14,7 @@ import {
   type ReadManifest,
   readManifest,
 } from './parse.ts';
-import { NotAFileError, otherKindOf, readRegularFile } from './read-file.ts';
+import { NOT_UTF8, NotAFileError, otherKindOf, readRegularFile, utf8Text } from './read-file.ts';
 import { chainText, refusedChain, startedFlowsIn, subFlowsIn } from './sub-flows.ts';
 
 export {
@@ -58,7 +58,10 @@ export async function loadManifests(folder: string, rules: ManifestRules): Promi
   const unread: ManifestIssue[] = [];
   for (const file of files.names) {
     try {
-      const read = readManifest((await readRegularFile(file, MAX_MANIFEST_BYTES)).toString('utf8'), file, rules);
+      const bytes = await readRegularFile(file, MAX_MANIFEST_BYTES);
+      const text = utf8Text(bytes);
+      const own = readManifest(text ?? bytes.toString('utf8'), file, rules);
+      const read = text === undefined ? { ...own, isFit: false, issues: [mistakeIn(file, NOT_UTF8)] } : own;
       manifests.push(read);
       names.push(read.named);
     } catch (error) {
@@ -146,7 +149,6 @@ export async function listFiles(
     const entries = await readdir(folder, { withFileTypes: true });
     const found = entries
       .filter(({ name }) => name.endsWith('.json') && !name.endsWith('.schema.json'))
-      .filter((entry) => !entry.isDirectory())
       .map(({ name }) => join(folder, name))
       .sort();
     const skipped = await Promise.all(found.map(skippedFile));
@@ -178,9 +180,13 @@ async function whyNoTest(file: string): Promise<string | undefined> {
 }
 
 function unreadable(file: string, error: unknown): ManifestIssue {
-  if (error instanceof NotAFileError) return { severity: 'error', file, path: '', message: error.message };
+  if (error instanceof NotAFileError) return mistakeIn(file, error.message);
   if (!(error instanceof Error && 'code' in error)) throw error;
-  return { severity: 'error', file, path: '', message: `cannot be read: ${String(error.code)}` };
+  return mistakeIn(file, `cannot be read: ${String(error.code)}`);
+}
+
+function mistakeIn(file: string, message: string): ManifestIssue {
+  return { severity: 'error', file, path: '', message };
 }
 
 /** A value that only one flow or trigger can have, and its place. */

@@ -1,7 +1,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
+import { codeOf } from '../model/error-kind.ts';
 
-/** The path leads to something that cannot be read whole, such as a pipe, or to a file that is far too large. */
+/** The path leads to something that cannot be read whole, such as a pipe, to a file that is far too large, or to bytes that are not text. */
 export class NotAFileError extends Error {
   constructor(message: string) {
     super(message);
@@ -51,4 +52,30 @@ function refuseOthers(stats: Stats, maxBytes: number): void {
   const kind = otherKindOf(stats);
   if (kind !== undefined) throw new NotAFileError(`is ${kind}, not a file`);
   if (stats.size > maxBytes) throw new NotAFileError(`has more than ${maxBytes} bytes`);
+}
+
+const UTF_8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Undefined for bytes that are not UTF-8. Text in UTF-16 can be valid UTF-8, but it contains NUL. */
+export function utf8Text(bytes: Uint8Array): string | undefined {
+  try {
+    const text = UTF_8.decode(bytes);
+    return text.includes('\0') ? undefined : text;
+  } catch {
+    return undefined;
+  }
+}
+
+export const NOT_UTF8 = 'is not UTF-8 text';
+
+/** Reads a regular file of text; also throws `NotAFileError` if it is not UTF-8. */
+export async function readTextFile(path: string, maxBytes: number): Promise<string> {
+  const text = utf8Text(await readRegularFile(path, maxBytes));
+  if (text === undefined) throw new NotAFileError(NOT_UTF8);
+  return text;
+}
+
+/** Why a file could not be read, in words. */
+export function whyUnread(error: unknown): string {
+  return error instanceof NotAFileError ? error.message : `cannot be read: ${codeOf(error)}`;
 }

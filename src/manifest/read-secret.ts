@@ -1,7 +1,7 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { codeOf } from '../model/error-kind.ts';
-import { NotAFileError, readRegularFileSync } from './read-file.ts';
+import { NOT_UTF8, NotAFileError, readRegularFileSync } from './read-file.ts';
 
 /** Resolves `env:NAME` or `file:PATH`. The error names the variable or the path, never a value. */
 export type SecretReader = (reference: string) => { readonly value: string } | UnreadSecret;
@@ -57,6 +57,7 @@ function readFile(path: string, baseFolder: string) {
     return value === '' ? { error: `the file ${path} is empty` } : { value };
   } catch (error) {
     if (error instanceof NotAFileError) return { error: `${path} ${error.message}` };
+    if (codeOf(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA') return { error: `the file ${path} ${NOT_UTF8}` };
     return { error: `the file ${path} cannot be read: ${codeOf(error)}` };
   }
 }

@@ -97,6 +97,24 @@ describe('a body says what kind of value it got', () => {
   });
 });
 
+describe('a body that is not UTF-8 is refused: its text would be read as another one', () => {
+  const manifest = { id: UNKNOWN_ID, version: '1', name: 'Schlüssel', steps: { a: { type: 'NoOp' } } };
+  it.each([
+    ['PUT', '/flows/api/flows', 'latin1', [manifest]],
+    ['PUT', `/flows/api/flows/${UNKNOWN_ID}`, 'latin1', manifest],
+    ['PUT', `/flows/api/flows/${UNKNOWN_ID}`, 'utf16le', manifest],
+    ['POST', `/flows/api/flows/${ORDERS_ID}/disable`, 'latin1', { reason: 'für heute' }],
+  ] as const)('%s %s in %s', async (method, url, encoding, value) => {
+    const body = Buffer.from(JSON.stringify(value), encoding);
+    const response = await dashboard.app.inject({ method, url, body });
+    expect(response.json()).toMatchObject({
+      statusCode: 400,
+      reason: 'invalid_json',
+      message: 'body: is not UTF-8 text',
+    });
+  });
+});
+
 describe('every 400 has a reason', () => {
   it.each([
     ['GET', '/flows/api/runs/%zz', undefined, 'invalid_request'],

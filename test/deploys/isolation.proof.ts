@@ -71,6 +71,8 @@ const attention = async (): Promise<{ severity: string; message: string; link: s
 const MISTAKES = {
   'no readable JSON': () => writeText('{ "id": "'),
   'half of its JSON': () => writeText(JSON.stringify(push({ version: '2' }), null, 2).slice(0, -20)),
+  'bytes that are not UTF-8': () =>
+    writeFile(join(workspace.folder, 'manifests', 'push.json'), JSON.stringify(push({ name: 'für' })), 'latin1'),
   'a field that does not exist': () => write(push({ version: '2', stepz: {} })),
   'a step that does not fit': () => write(push({ version: '2', steps: { first: { type: 'Nope' } } })),
   'a trigger that does not fit': () =>

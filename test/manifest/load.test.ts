@@ -130,7 +130,6 @@ describe('a folder', () => {
   });
 
   it('skips schemas, folders and files that are not manifests', async () => {
-    await mkdir(join(folder, 'folder.json'));
     await mkdir(join(folder, 'deeper'));
     await writeFile(join(folder, 'deeper', 'flow.json'), '{');
     const { names, lines } = await load({ 'manifest.schema.json': '{', 'notes.txt': '{', 'flow.jsonc': '{' });
@@ -149,11 +148,25 @@ describe('a folder', () => {
     ]);
   });
 
+  it.each([
+    ['Latin-1', 'latin1'],
+    ['UTF-16', 'utf16le'],
+  ] as const)('refuses a file in %s with one error, and still knows its flow where it can', async (_name, encoding) => {
+    const text = `\uFEFF${JSON.stringify({ ...goodManifest(), name: 'Schlüssel' })}`;
+    await writeFile(join(folder, 'other.json'), Buffer.from(encoding === 'latin1' ? text.slice(1) : text, encoding));
+    const { flows, unreadable, issues } = await loadManifests(folder, rules);
+    expect(flows).toEqual([]);
+    expect(issues.map(formatIssue)).toEqual([`error ${join(folder, 'other.json')}: is not UTF-8 text`]);
+    expect(unreadable.map(({ flowId, draft }) => [flowId, draft?.manifest.id])).toEqual(
+      encoding === 'latin1' ? [[FLOW_ID, FLOW_ID]] : [[undefined, undefined]],
+    );
+  });
+
   it('is read although it holds a pipe, a device or a socket, with a warning for each', async () => {
     execFileSync('mkfifo', [join(folder, 'pipe.json')]);
     await symlink('/dev/zero', join(folder, 'device.json'));
-    await mkdir(join(folder, 'folder'));
-    await symlink(join(folder, 'folder'), join(folder, 'link.json'));
+    await mkdir(join(folder, 'folder.json'));
+    await symlink(join(folder, 'folder.json'), join(folder, 'link.json'));
     const server = createServer().listen(join(folder, 'socket.json'));
     await once(server, 'listening');
     const { names, lines } = await load({ 'good.json': goodManifest() });
@@ -161,6 +174,7 @@ describe('a folder', () => {
     expect(names).toEqual(['Orders']);
     expect(lines).toEqual([
       'warning device.json: is a device, not a file; it is skipped',
+      'warning folder.json: is a folder, not a file; it is skipped',
       'warning link.json: is a folder, not a file; it is skipped',
       'warning pipe.json: is a named pipe, not a file; it is skipped',
       'warning socket.json: is a socket, not a file; it is skipped',

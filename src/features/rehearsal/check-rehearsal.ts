@@ -6,6 +6,7 @@ import type { Conclusion } from '../../commands/render-outcomes.ts';
 import type { ServiceClient } from '../../commands/service-client.ts';
 import { canonicalKeys } from '../../manifest/canonical-keys.ts';
 import { isObject, readJson } from '../../manifest/json-text.ts';
+import { NOT_UTF8, utf8Text } from '../../manifest/read-file.ts';
 import { isJsonObject, type Json, parseJson } from '../../model/json.ts';
 import { type FlowRehearsal, isOfContents } from './tally.ts';
 
@@ -88,9 +89,11 @@ async function askRehearsal(
 }
 
 async function readAnswers(file: string): Promise<GivenAnswers> {
-  const text = await readFile(file, 'utf8').catch((error: Error) => {
+  const bytes = await readFile(file).catch((error: Error) => {
     throw new CommandError(`--answers ${file}: cannot be read: ${error.message}`);
   });
+  const text = utf8Text(bytes);
+  if (text === undefined) throw new CommandError(`--answers ${file}: ${NOT_UTF8}`);
   const answers = parsed(text, file);
   if (isJsonObject(answers)) return answers;
   throw new CommandError(`--answers ${file}: expected an object: by flow, by path of the step, a list of answers`);

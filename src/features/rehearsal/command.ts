@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import { CommandError, openContext, printJson, reporting } from '../../commands/context.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { formatIssue } from '../../manifest/issues.ts';
+import { whyUnread } from '../../manifest/read-file.ts';
 import { codeOf } from '../../model/error-kind.ts';
 import { openSimulationStore } from '../../store/offline.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -104,7 +105,7 @@ interface FileOptions extends Pick<TestOptions, 'update'> {
 /** Undefined for a file of another tool. */
 async function runFile(path: string, { tested, isNamed, update }: FileOptions): Promise<RunTestFile | undefined> {
   const failed = (message: string): RunTestFile => ({ kind: 'error', problems: [{ path: '', message }] });
-  const read = await readTestFile(path).catch((error: unknown) => failed(`cannot be read: ${codeOf(error)}`));
+  const read = await readTestFile(path).catch((error: unknown) => failed(whyUnread(error)));
   if (read === undefined) return isNamed ? failed('is not a saved test') : undefined;
   if ('kind' in read) return read;
   if ('problems' in read) return { kind: 'error', problems: read.problems };

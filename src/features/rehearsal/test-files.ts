@@ -4,7 +4,7 @@ import type { HandlerTable } from '../../flows/handlers/index.ts';
 import type { ManifestIssue } from '../../manifest/issues.ts';
 import { type LoadedFlow, listFiles, MAX_MANIFEST_BYTES } from '../../manifest/load.ts';
 import { readManifest } from '../../manifest/parse.ts';
-import { readRegularFile } from '../../manifest/read-file.ts';
+import { readTextFile, whyUnread } from '../../manifest/read-file.ts';
 import { readSavedTest } from './saved-test.ts';
 
 const NOT_READ = 'is not read in a test';
@@ -31,14 +31,13 @@ export async function readTestedFlows(
   const flows: LoadedFlow[] = [];
   const issues: ManifestIssue[] = [];
   for (const file of files.names) {
-    const text = await readRegularFile(file, MAX_MANIFEST_BYTES).then(String, (error: NodeJS.ErrnoException) => error);
-    if (typeof text !== 'string') {
-      issues.push({ severity: 'error', file, path: '', message: `cannot be read: ${text.code ?? text.message}` });
-      continue;
+    try {
+      const { flow, errors } = readTestedFlow(await readTextFile(file, MAX_MANIFEST_BYTES), file, handlers);
+      issues.push(...errors);
+      if (flow !== undefined) flows.push(flow);
+    } catch (error) {
+      issues.push({ severity: 'error', file, path: '', message: whyUnread(error) });
     }
-    const { flow, errors } = readTestedFlow(text, file, handlers);
-    issues.push(...errors);
-    if (flow !== undefined) flows.push(flow);
   }
   return { flows, issues };
 }
@@ -47,7 +46,7 @@ export async function readTestedFlows(
 const MAX_TEST_BYTES = 256 * 1024 * 1024;
 
 export async function readTestFile(path: string): Promise<ReturnType<typeof readSavedTest>> {
-  return readSavedTest((await readRegularFile(path, MAX_TEST_BYTES)).toString('utf8'));
+  return readSavedTest(await readTextFile(path, MAX_TEST_BYTES));
 }
 
 /** All `*.test.json` in and below a folder, by name; skips `node_modules`, names with a leading dot, and links. */
