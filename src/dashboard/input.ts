@@ -6,7 +6,7 @@ import { didYouMean } from '../manifest/issues.ts';
 import { NOT_UTF8, utf8Text } from '../manifest/read-file.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
-import type { SearchKeys } from '../model/search-keys.ts';
+import { readSearchKey, type SearchKeys } from '../model/search-keys.ts';
 import { isStorableValue, UNSTORABLE } from '../model/text.ts';
 import type { TimeSpan } from '../store/store.ts';
 
@@ -118,23 +118,6 @@ const searchKeys = () =>
     examples: ['order:SO-1010'],
     description: 'A search key and its whole value, in any case. Searches the newest 3000 entries that have it.',
   });
-
-const MAX_KEY = 1000;
-
-function readSearchKey(text: string): SearchKeys | undefined {
-  const [, name, value] = /^([A-Za-z][\w-]{0,31}):(.*\S.*)$/s.exec(text) ?? [];
-  return name === undefined || value === undefined || value.length > MAX_KEY ? undefined : { [name]: value };
-}
-
-/** A search for `order:SO-1010` means that whole search key. A URL, an IPv6 address and a sentence are plain text. */
-export function withNamedKey<
-  Filter extends { readonly search?: string | undefined; readonly searchKeys?: SearchKeys | undefined },
->(filter: Filter): Filter {
-  const { search, searchKeys: named } = filter;
-  const key =
-    search === undefined || named !== undefined || /^[^:]*:[\s/:]/.test(search) ? undefined : readSearchKey(search);
-  return key === undefined ? filter : { ...filter, search: undefined, searchKeys: key };
-}
 
 /** Free text of at most `maxLength` characters. */
 const freeText = (maxLength: number) =>

@@ -111,7 +111,7 @@ describe('search keys', () => {
   it('are shown, searched and filtered by over the API', async () => {
     const get = async (url: string) => (await dashboard.app.inject(`/flows/api/${url}`)).json();
     const { runId, delivery } = await deliver('named', { ...order, name: 'SO-7777' });
-    for (const query of ['search=so-77', 'searchKeys=order:so-7777']) {
+    for (const query of ['search=so-77', 'search=order:so-7777', 'searchKeys=order:so-7777']) {
       expect(await get(`runs?${query}`)).toMatchObject([
         { id: runId, searchKeys: { order: 'SO-7777', event: 'push' } },
       ]);
@@ -120,6 +120,9 @@ describe('search keys', () => {
       ]);
     }
     expect(await get('runs?searchKeys=order:so-77')).toEqual([]);
+    const colon = await deliver('named', { ...order, name: 'order:created' });
+    expect(await get('runs?search=order:created')).toMatchObject([{ id: colon.runId }]);
+    expect(await get('webhooks/recent?search=order:cre')).toMatchObject([{ id: colon.delivery?.id }]);
     expect(await get('runs?searchKeys=customer:SO-7777')).toEqual([]);
     const { message } = await get('runs?searchKeys=SO-7777');
     expect(message).toContain('expected a name, a colon and the whole value, such as order:SO-1010');

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { field, isoTime, listOf, toList } from '../../dashboard/answer.ts';
 import { type Finding, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
-import { IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../../dashboard/input.ts';
+import { IN_ORDER, PAGING, parameter, SPAN } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
 import { limitOf, type Sight, sightOf } from '../../dashboard/sight.ts';
@@ -107,7 +107,7 @@ export const DELIVERY_FILTER = {
   outcome: parameter.oneOf(DELIVERY_OUTCOMES).meta({ description: 'Those with this `outcome`.' }),
   search: parameter.freeText(200).meta({
     description:
-      'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
+      'Part of an id, client address, trigger key, scheme, reason, detail or run id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key (and the text itself), or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
   }),
   searchKeys: parameter.searchKeys(),
   ...SPAN,
@@ -122,7 +122,7 @@ export function deliveryFilter<Filter extends DeliveryFilter>(
   if (filter.rejectedOnly === true && filter.acceptedOnly === true) {
     throw new HttpError('invalid_request', 'rejectedOnly, acceptedOnly: only one of the two can be true');
   }
-  return { ...withNamedKey(filter), ...limitOf(request, services) };
+  return { ...filter, ...limitOf(request, services) };
 }
 
 const recentQuery = z.strictObject({ ...DELIVERY_FILTER, ...PAGING }).refine(...IN_ORDER);

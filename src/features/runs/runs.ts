@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { field, isoTime, isoTimeOrNull, listOf, toList } from '../../dashboard/answer.ts';
-import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN, withNamedKey } from '../../dashboard/input.ts';
+import { BUILT_IN, ID_PARAMS, IN_ORDER, PAGING, parameter, SPAN } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { flowsIn, limitOf, narrowedTo, sightOf } from '../../dashboard/sight.ts';
@@ -138,7 +138,7 @@ export const RUN_FILTER = {
   status: parameter.oneOf(RUN_STATUSES),
   search: parameter.freeText(200).meta({
     description:
-      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key, part of the name of a deployed flow or of its triggers, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
+      'Part of a run id, flow name, trigger key or delivery id, in the newest 10 000 entries that match the other filters (`searchedUntil` says how far back those go); or, at any age, a search key or its beginning, `NAME:VALUE` for one whole search key (and the text itself), part of the name of a deployed flow or of its triggers, or at least the first 8 characters of an id. What has the text as its whole id or search key comes first.',
   }),
   waiting: parameter.oneOf(WAIT_KINDS).meta({
     description: 'Only runs in flight that wait for this; at most the newest 10 000.',
@@ -175,13 +175,12 @@ export function runFilter<Filter extends GivenFilter>(
   services: Pick<DashboardServices, 'clock' | 'catalog'>,
 ) {
   const sight = sightOf(request, services);
-  const filter = withNamedKey(given);
   const cause = { step, code, host, error };
   return {
-    ...filter,
+    ...given,
     ...(given.flowId === undefined && withoutBuiltIn(includeBuiltIn)),
     ...(Object.values(cause).some((part) => part !== undefined) && { cause }),
-    ...(filter.search !== undefined && namedBy(filter.search, flowsIn(sight, services))),
+    ...(given.search !== undefined && namedBy(given.search, flowsIn(sight, services))),
     ...(waiting !== undefined && { waiting: { kind: waiting, dueBefore: dueBefore(services.clock) } }),
     ...narrowedTo(sight),
   };

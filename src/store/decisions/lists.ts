@@ -1,4 +1,4 @@
-import type { SearchKeys } from '../../model/search-keys.ts';
+import { readSearchKey, type SearchKeys } from '../../model/search-keys.ts';
 import { endOfPrefix, foldSearchValue } from '../../model/text.ts';
 import type { Page, PageQuery, TimeSpan } from '../store.ts';
 import { uuidRange } from '../uuids.ts';
@@ -151,6 +151,7 @@ function exactFirst(
       : searched.byKey.map((keys) =>
           isKeyed(place, { byKey: [keys], condition: sql`k.folded = ${folded}`, order: 'newest' }),
         )),
+    ...hasNamedKey(place, searched.byKey, search),
   ];
   return found.length === 0 ? sql`` : sql`CASE WHEN ${joined(found, ' OR ')} THEN 0 ELSE 1 END, `;
 }
@@ -215,11 +216,14 @@ export function rowsOf(
     leading(isKeyed(place, { byKey: [keys], condition: sql`k.folded = ${folded}`, order: 'newest' })),
     leading(isKeyed(place, { byKey: [keys], condition: begins, order: 'any' })),
   ]);
+  const ofNamedKey = hasNamedKey(place, byKey, search).map(leading);
   const ofNames = alsoFound.map(
     ({ condition, order: newestOfIt }) => sql`
       SELECT ${columns} FROM ${from} ${where([condition, ...filters])} ORDER BY ${fixed(newestOfIt)} LIMIT ${mostSearched}`,
   );
-  const parts = [newest, ...ofIds, ...ofKeys, ...ofNames].map((select) => sql`SELECT * FROM (${select}) AS part`);
+  const parts = [newest, ...ofIds, ...ofKeys, ...ofNamedKey, ...ofNames].map(
+    (select) => sql`SELECT * FROM (${select}) AS part`,
+  );
   return sql`(${joined(parts, ' UNION ')}) AS found`;
 }
 
@@ -262,6 +266,15 @@ function hasKeys(place: FixedText, byKey: readonly ListKeys[], keys: SearchKeys)
     const condition = sql`k.folded = ${foldSearchValue(value)} AND k.name = ${name}`;
     return isKeyed(place, { byKey, condition, order: 'newest' });
   });
+}
+
+/**
+ * Whether a row has the search key that a search for `order:SO-1010` names. The search also finds the text itself, as
+ * values, addresses and messages can contain a colon too.
+ */
+function hasNamedKey(place: FixedText, byKey: readonly ListKeys[], search: string): Query[] {
+  const named = readSearchKey(search);
+  return named === undefined || byKey.length === 0 ? [] : hasKeys(place, byKey, named);
 }
 
 /** Whether one of the columns contains the text, in any case. */

@@ -95,6 +95,30 @@ export function searchKeys({ seeded, test }: StoreUnderTest): void {
     });
   });
 
+  describe('a search for a text with a colon', () => {
+    const test = seeded(async (empty) => {
+      await empty.accept(keyed(1, { event: 'order:created' }));
+      await empty.accept(keyed(2, { order: 'Created' }));
+      await empty.accept(keyed(3, { event: 'order:created:twice' }));
+      await empty.accept(keyed(4, { order: 'created again' }));
+      await empty.accept(keyed(5, { path: '/created' }));
+    });
+
+    test.each([
+      ['order:created', [2, 1, 3]],
+      ['order:cre', [3, 1]],
+      ['ORDER:CREATED', [1, 3]],
+      ['event:order:created', [1]],
+      ['path:/created', [5]],
+      ['order:', [3, 1]],
+      ['order:created again', [4]],
+      ['other:created', []],
+    ])('%s finds that whole value of that key, and values that begin with the text', async (store, search, ns) => {
+      const ids = { deliveries: ns.map((n) => id(n)), runs: ns.map((n) => id(1000 + n)) };
+      expect(await found(store, { search })).toEqual(ids);
+    });
+  });
+
   describe('search keys', () => {
     const keys = { order: 'SO-1010', event: 'orders/create' };
 
