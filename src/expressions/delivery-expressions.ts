@@ -1,7 +1,6 @@
 import { isExactNumber, type Json } from '../model/json.ts';
 import { Budget } from './budget.ts';
-import { type CompiledExpression, ExpressionError } from './compile.ts';
-import { compileValue } from './search-keys.ts';
+import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
 import type { ArrivingBody } from './trigger-body.ts';
 import { kindOf } from './values.ts';
 
@@ -43,17 +42,44 @@ export function evaluateFilter(filter: CompiledExpression, data: DeliveryData): 
 const EVENT_ID = 'an event id is a text or a number';
 const KEY = 'a key of deliveries is a text or a number';
 
-/** An expression with the headers that it reads, or its problem. */
-type CompiledName = ReturnType<typeof compileValue>;
+/** An expression over a delivery whose value is stored. */
+export interface CompiledValue {
+  /** Lower-case names of the headers that it reads. */
+  readonly headers: readonly string[];
+  readonly expression: CompiledExpression;
+}
+
+/** The compiled expression, or its problem; `accepted` names the accepted results. */
+export function compileValue(source: string, accepted: string): CompiledValue | string {
+  try {
+    const expression = compileExpression(headerOf(source) ?? source, 'delivery');
+    if (['map', 'list'].some((type) => expression.type.startsWith(type))) {
+      return `gives a ${expression.type}; ${accepted}`;
+    }
+    const headers = expression.references.filter(({ root }) => root === 'headers').map(({ path }) => path[1]);
+    // The headers must be known in advance, so that none of them is a secret.
+    if (headers.some((header) => typeof header !== 'string')) return 'has to name the header: headers["x-name"]';
+    return { headers: headers.map(String), expression };
+  } catch (error) {
+    if (error instanceof ExpressionError) return error.message;
+    throw error;
+  }
+}
+
+/** `headers.x-github-event` in correct CEL, where it would be a subtraction. */
+function headerOf(source: string): string | undefined {
+  const [, name] = /^\s*headers\.([\w-]*-[\w-]*)\s*$/.exec(source) ?? [];
+  return name === undefined ? undefined : `headers[${JSON.stringify(name)}]`;
+}
 
 /** The name that an expression gives a delivery, or why there is none. */
 type Name = string | { readonly error: string };
 
 /** Compiles an expression that identifies an event. */
-export const compileEventId = (source: string): CompiledName => compileName(source, EVENT_ID);
+export const compileEventId = (source: string): CompiledValue | string => compileName(source, EVENT_ID);
 
 /** Compiles an expression for the key by which deliveries share runs, or answer steps. */
-export const compileKey = (source: string): CompiledName => compileName(source, KEY);
+export const compileKey = (source: string): CompiledValue | string => compileName(source, KEY);
 
 /** Never throws. */
 export const evaluateEventId = (expression: CompiledExpression, data: DeliveryData): Name =>
@@ -63,7 +89,7 @@ export const evaluateEventId = (expression: CompiledExpression, data: DeliveryDa
 export const evaluateKey = (expression: CompiledExpression, data: DeliveryData): Name =>
   evaluateName(expression, data, KEY);
 
-function compileName(source: string, accepted: string): CompiledName {
+function compileName(source: string, accepted: string): CompiledValue | string {
   const compiled = compileValue(source, accepted);
   return typeof compiled === 'object' && compiled.expression.type === 'bool' ? `gives a bool; ${accepted}` : compiled;
 }

@@ -1,9 +1,15 @@
 import { isExactNumber, type Json } from '../model/json.ts';
-import { MAX_SEARCH_KEYS, SEARCH_KEY_NAME } from '../model/search-keys.ts';
 import { toSearchValue } from '../model/text.ts';
 import { Budget } from './budget.ts';
-import { type CompiledExpression, compileExpression, ExpressionError } from './compile.ts';
+import { ExpressionError } from './compile.ts';
+import { type CompiledValue, compileValue } from './delivery-expressions.ts';
 import { kindOf } from './values.ts';
+
+/** The most keys of a trigger. */
+const MAX_SEARCH_KEYS = 8;
+
+/** Names are columns of the page and parameters of the API. */
+const SEARCH_KEY_NAME = /^[A-Za-z][A-Za-z0-9_-]{0,31}$/;
 
 /**
  * Total cost of all search keys of one delivery: a hundredth of that of a step's expressions, 0.4 ms. They are read
@@ -22,11 +28,8 @@ interface KeyedDelivery {
 }
 
 /** One compiled search key of a trigger. */
-export interface CompiledKey {
+export interface CompiledKey extends CompiledValue {
   readonly name: string;
-  /** Lower-case names of the headers that it reads. */
-  readonly headers: readonly string[];
-  readonly expression: CompiledExpression;
 }
 
 interface KeyMistake {
@@ -57,29 +60,6 @@ function compileKey(name: string, source: string): CompiledKey | string {
   }
   const compiled = compileValue(source, ACCEPTED);
   return typeof compiled === 'string' ? compiled : { name, ...compiled };
-}
-
-/** An expression over a delivery whose value is stored, or its problem; `accepted` names the accepted results. */
-export function compileValue(source: string, accepted: string): Omit<CompiledKey, 'name'> | string {
-  try {
-    const expression = compileExpression(headerOf(source) ?? source, 'delivery');
-    if (['map', 'list'].some((type) => expression.type.startsWith(type))) {
-      return `gives a ${expression.type}; ${accepted}`;
-    }
-    const headers = expression.references.filter(({ root }) => root === 'headers').map(({ path }) => path[1]);
-    // The headers must be known in advance, so that none of them is a secret.
-    if (headers.some((header) => typeof header !== 'string')) return 'has to name the header: headers["x-name"]';
-    return { headers: headers.map(String), expression };
-  } catch (error) {
-    if (error instanceof ExpressionError) return error.message;
-    throw error;
-  }
-}
-
-/** `headers.x-github-event` in correct CEL, where it would be a subtraction. */
-function headerOf(source: string): string | undefined {
-  const [, name] = /^\s*headers\.([\w-]*-[\w-]*)\s*$/.exec(source) ?? [];
-  return name === undefined ? undefined : `headers[${JSON.stringify(name)}]`;
 }
 
 /** Reads the keys of one delivery. Never throws: a key that fails has no value, and its problem says why. */

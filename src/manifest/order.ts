@@ -1,8 +1,7 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileOrderKey } from '../expressions/order-key.ts';
-import { errorAt, type Problem } from './issues.ts';
+import { errorAt, type Problem, secretHeader } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
-import { secretHeader } from './search-keys.ts';
 
 /** Checks the fields that order the runs of a flow. */
 export function checkOrder({
@@ -27,7 +26,7 @@ function mistakeIn(source: string): string | undefined {
       .filter(({ path }) => path[1] === 'headers')
       .map(({ path }) => path[2])
       .find((name) => typeof name === 'string' && CREDENTIAL_NAME.test(name));
-    return secret === undefined ? undefined : secretHeader(String(secret), 'keys of orders');
+    return secret === undefined ? undefined : secretHeader(String(secret), 'keys of orders are stored');
   } catch (error) {
     if (error instanceof ExpressionError) return error.message;
     throw error;

@@ -1,8 +1,10 @@
 import { isOfBody } from '../expressions/context.ts';
 import { compileKeys } from '../expressions/search-keys.ts';
-import { errorAt, type Problem, warningAt } from './issues.ts';
+import { errorAt, type Problem, secretHeader, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
+
+export const KEPT = 'values of search keys are stored and shown';
 
 /** Problems of search keys, whatever the triggers' schemes: values are stored, shown and searched. */
 export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Problem[] {
@@ -12,7 +14,7 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
     const { keys, mistakes } = compileKeys(trigger.searchKeys);
     const secrets = keys.flatMap(({ name, headers, expression }) => {
       const header = headers.find((each) => CREDENTIAL_NAME.test(each));
-      if (header !== undefined) return [errorAt(at(name), secretHeader(header))];
+      if (header !== undefined) return [errorAt(at(name), secretHeader(header, KEPT))];
       const fields = expression.references.filter(({ root }) => isOfBody(root)).map(({ path }) => String(path.at(-1)));
       const field = fields.find((each) => CREDENTIAL_NAME.test(each));
       if (field === undefined) return [];
@@ -25,12 +27,4 @@ export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Pr
     });
     return [...mistakes.map(({ name, message }) => errorAt(at(name), message)), ...secrets];
   });
-}
-
-export function secretHeader(
-  name: string,
-  what: 'search keys' | 'event ids' | 'keys of orders' | 'keys of deliveries' = 'search keys',
-): string {
-  const kept = what === 'search keys' ? 'values of search keys are stored and shown' : `${what} are stored`;
-  return `reads the header ${name}, which may hold a secret or a signature; ${kept}`;
 }

@@ -1,10 +1,9 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import { compileEventId, compileKey } from '../expressions/delivery-expressions.ts';
-import { errorAt, type Problem } from './issues.ts';
+import { errorAt, type Problem, secretHeader } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
-import { secretHeader } from './search-keys.ts';
 import { objectsOf } from './trigger-objects.ts';
 import { filterOf } from './webhook-fields.ts';
 import type { WebhookInputs } from './webhook-inputs.ts';
@@ -46,17 +45,14 @@ function checkObjects(triggerKey: string, trigger: Extract<Trigger, { type: 'web
 export const isOff = (webhookEventId: NonNullable<WebhookInputs['webhookEventId']>) =>
   webhookEventId.trim().toLowerCase() === 'off';
 
-export const mistakeInKey = (source: string) => mistakeIn(compileKey(source), 'keys of deliveries');
+export const mistakeInKey = (source: string) => mistakeIn(compileKey(source), 'keys of deliveries are stored');
 
-const mistakeInId = (source: string) => mistakeIn(compileEventId(source), 'event ids');
+const mistakeInId = (source: string) => mistakeIn(compileEventId(source), 'event ids are stored');
 
-function mistakeIn(
-  compiled: ReturnType<typeof compileEventId>,
-  what: Parameters<typeof secretHeader>[1],
-): string | undefined {
+function mistakeIn(compiled: ReturnType<typeof compileEventId>, kept: string): string | undefined {
   if (typeof compiled === 'string') return compiled;
   const secret = compiled.headers.find((each) => CREDENTIAL_NAME.test(each));
-  return secret === undefined ? undefined : secretHeader(secret, what);
+  return secret === undefined ? undefined : secretHeader(secret, kept);
 }
 
 function mistakeInFilter(source: string): string | undefined {

@@ -2,8 +2,8 @@ import type { CompiledExpression } from '../expressions/compile.ts';
 import { valueAt } from '../expressions/json-path.ts';
 import { type CompiledKey, compileKeys, readKeys, toText } from '../expressions/search-keys.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
-import { errorAt, type Problem } from '../manifest/issues.ts';
-import { secretHeader } from '../manifest/search-keys.ts';
+import { errorAt, type Problem, secretHeader } from '../manifest/issues.ts';
+import { KEPT } from '../manifest/search-keys.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
@@ -53,7 +53,7 @@ export function searchKeyProblems(
   return compileKeys(searchKeys).keys.flatMap(({ name, headers, expression }) => {
     const at = ['triggers', triggerKey, 'searchKeys', name];
     const header = headers.find((each) => secret.has(each) || mayHoldSecret(each));
-    if (header !== undefined) return [errorAt(at, secretHeader(header))];
+    if (header !== undefined) return [errorAt(at, secretHeader(header, KEPT))];
     const read = expression.references.map(({ path }) => path.join('.').replace(/^envelope\b/, 'body'));
     const isSignature = fields.some(({ path, formField }) =>
       read.some((each) => [`body.${path.join('.')}`, `body.${formField}`].includes(each)),

@@ -355,7 +355,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return multipart?.length === size && form?.length === size;
     },
   },
-  'model/search-keys.ts MAX_SEARCH_KEYS': {
+  'expressions/search-keys.ts MAX_SEARCH_KEYS': {
     takes: (size) =>
       noErrors(withTrigger({}, { searchKeys: Object.fromEntries(times(size, (at) => [`k${at}`, 'body.a'])) })),
   },
