@@ -1,9 +1,15 @@
 import { isExactNumber, type Json } from '../model/json.ts';
+import { oncePer } from '../model/once-per.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 import { toSearchValue } from '../model/text.ts';
 import { Budget } from './budget.ts';
 import { ExpressionError } from './compile.ts';
 import { type CompiledValue, compileValue } from './delivery-expressions.ts';
+import type { ArrivingBody } from './trigger-body.ts';
 import { kindOf } from './values.ts';
+
+/** Follows the reason why a key is refused. */
+export const KEPT = 'values of search keys are stored and shown';
 
 /** The most keys of a trigger. */
 const MAX_SEARCH_KEYS = 8;
@@ -90,6 +96,18 @@ export function readKeys(
   }
   return { values, problems };
 }
+
+/** Reads the keys of runs that are started by hand; those of deliveries are read with the scheme's. */
+export const readerOf = oncePer((written: Readonly<Record<string, string>>) => {
+  const { keys } = compileKeys(written);
+  return {
+    expressions: keys.map(({ expression }) => expression.source),
+    read(headers: KeyedDelivery['headers'], body: ArrivingBody): SearchKeys | undefined {
+      const { values } = readKeys(keys, { headers, body: () => body.value() });
+      return Object.keys(values).length === 0 ? undefined : values;
+    },
+  };
+});
 
 /** A value as a search key; undefined if there is nothing to search for. */
 export function toText(value: Json, expression: string): string | undefined {

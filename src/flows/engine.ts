@@ -1,8 +1,8 @@
 import { StoreUnavailableError } from '../errors.ts';
 import { readTrigger } from '../expressions/order-key.ts';
-import { compileKeys, readKeys } from '../expressions/search-keys.ts';
 import { hasPlaceholder } from '../expressions/template.ts';
 import { ArrivingBody, declaredBy } from '../expressions/trigger-body.ts';
+import { keyReaderOf } from '../manifest/trigger-objects.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Json } from '../model/json.ts';
 import { ALERT_FLOW_ID, type Graph, type RunTriggerType } from '../model/manifest.ts';
@@ -214,8 +214,6 @@ async function acceptShared(
 const startedOf = (run: NewRun, { isWaiting }: { readonly isWaiting?: true }): NewRun =>
   isWaiting === true ? waitingRun(run) : run;
 
-const compiledKeys = new WeakMap<object, ReturnType<typeof compileKeys>['keys']>();
-
 /** Search keys of a run that is started by hand; a webhook reads those of its deliveries itself. */
 function searchKeysOf(
   { loaded }: DeployedFlow,
@@ -223,14 +221,8 @@ function searchKeysOf(
 ): SearchKeys | undefined {
   const { triggers } = loaded.manifest;
   const trigger = Object.hasOwn(triggers, triggerKey) ? triggers[triggerKey] : undefined;
-  if (triggerType !== 'manual' || trigger === undefined || trigger.type === 'cron') return undefined;
-  const { searchKeys } = trigger;
-  if (searchKeys === undefined) return undefined;
-  const keys = compiledKeys.get(searchKeys) ?? compileKeys(searchKeys).keys;
-  compiledKeys.set(searchKeys, keys);
-  const arrived = new ArrivingBody(body, declaredBy({ contentType, headers }));
-  const { values } = readKeys(keys, { headers, body: () => arrived.value() });
-  return Object.keys(values).length === 0 ? undefined : values;
+  if (triggerType !== 'manual' || trigger === undefined) return undefined;
+  return keyReaderOf(trigger)?.read(headers, new ArrivingBody(body, declaredBy({ contentType, headers })));
 }
 
 /** Every flow can be started by hand, whether or not its manifest has a manual trigger. */

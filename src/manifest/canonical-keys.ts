@@ -22,7 +22,9 @@ type Form =
 const EDGE: Form = { keys: STRUCTURAL_KEYS.edge };
 const TRIGGER: Form = {
   keys: STRUCTURAL_KEYS.trigger,
-  inner: TRIGGER_OBJECTS,
+  inner: Object.fromEntries(
+    Object.entries(TRIGGER_OBJECTS).flatMap(([name, { keys }]) => (keys ? [[name, { keys }]] : [])),
+  ),
 };
 const STEP: Form = {
   keys: STRUCTURAL_KEYS.step,

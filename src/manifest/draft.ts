@@ -81,19 +81,24 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
   const { inputs = {} } = given;
   const type = report(parseWith(MANIFEST_PARTS.triggerType, given.type), [...path, 'type'], findings);
   const inputsPath = [...path, 'inputs'];
-  const searchKeys =
-    given.searchKeys === undefined
-      ? undefined
-      : report(parseWith(MANIFEST_PARTS.searchKeys, given.searchKeys), [...path, 'searchKeys'], findings);
+  const objectsOf = (areOnManual: boolean) =>
+    Object.entries(TRIGGER_OBJECTS).flatMap(([name, { schema, isOnManual = false }]) => {
+      if (given[name] === undefined || isOnManual !== areOnManual) return [];
+      const object = report(parseWith(schema, given[name]), [...path, name], findings);
+      return object === undefined ? [] : [[name, object] as const];
+    });
+  const common = objectsOf(true);
   const enabled =
     given.enabled === undefined
       ? true
       : report(parseWith(MANIFEST_PARTS.enabled, given.enabled), [...path, 'enabled'], findings);
   const switched = enabled === false ? { enabled } : {};
-  const keyed = { ...switched, ...(searchKeys !== undefined && { searchKeys }) };
-  for (const field of Object.keys(TRIGGER_OBJECTS)) {
+  const keyed = { ...switched, ...Object.fromEntries(common) };
+  for (const [field, { isOnManual }] of Object.entries(TRIGGER_OBJECTS)) {
     if (given[field] === undefined || type === undefined || type === 'webhook') continue;
-    refuse(findings, [...path, field], `is not accepted on a ${type} trigger: it has no deliveries`);
+    if (isOnManual === true && type === 'manual') continue;
+    const why = isOnManual === true ? 'its runs have no body and no headers' : 'it has no deliveries';
+    refuse(findings, [...path, field], `is not accepted on a ${type} trigger: ${why}`);
   }
   switch (type) {
     case 'manual': {
@@ -105,25 +110,13 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
       return fitted && { type, inputs: fitted, ...keyed };
     }
     case 'cron': {
-      if (given.searchKeys !== undefined) {
-        refuse(
-          findings,
-          [...path, 'searchKeys'],
-          'is not accepted on a cron trigger: its runs have no body and no headers',
-        );
-      }
       const fitted = report(parseWith(MANIFEST_PARTS.triggerInputs.cron, inputs), inputsPath, findings);
       return fitted && { type, ...switched, inputs: fitted };
     }
     case 'webhook': {
       const known = knownInputs(inputs, inputsPath, findings.problems);
       const fitted = fitFields(MANIFEST_PARTS.triggerInputs.webhook, known, { path: inputsPath, findings });
-      const objects = Object.entries(TRIGGER_OBJECTS).flatMap(([name, { schema }]) => {
-        const object =
-          given[name] === undefined ? undefined : report(parseWith(schema, given[name]), [...path, name], findings);
-        return object === undefined ? [] : [[name, object]];
-      });
-      return { type, inputs: fitted, ...keyed, ...Object.fromEntries(objects) };
+      return { type, inputs: fitted, ...keyed, ...Object.fromEntries(objectsOf(false)) };
     }
     default:
       return undefined;
@@ -133,7 +126,7 @@ function fitTrigger(given: unknown, path: JsonPath, findings: Findings): Trigger
 const LOST_ON_MANUAL = new Set([
   ...WEBHOOK_FIELDS.all,
   ...Object.keys(TRIGGER_OBJECTS),
-  ...['searchKeys', 'serialize', 'serializeOnFailure', 'cronExpression'],
+  ...['serialize', 'serializeOnFailure', 'cronExpression'],
 ]);
 
 /** A step without the parts that do not fit; some get their default. */

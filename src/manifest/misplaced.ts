@@ -18,7 +18,7 @@ const LEVELS: readonly Level[] = [
   { names: WEBHOOK_FIELDS.all, of: 'triggers', below: ['inputs'], type: 'a webhook trigger' },
   { names: STRUCTURAL_KEYS.cron, of: 'triggers', below: ['inputs'], type: 'a cron trigger' },
   ...Object.entries(TRIGGER_OBJECTS).map(
-    ([name, { keys }]): Level => ({ names: keys, of: 'triggers', below: [name], isOfTriggers: true }),
+    ([name, { keys = [] }]): Level => ({ names: keys, of: 'triggers', below: [name], isOfTriggers: true }),
   ),
   { names: STRUCTURAL_KEYS.step, of: 'steps', below: [] },
   { names: STRUCTURAL_KEYS.edge, of: 'steps', below: ['runAfter', 'KEY'] },

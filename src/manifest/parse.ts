@@ -12,7 +12,6 @@ import { guessJson, isObject, placesIn, readJson } from './json-text.ts';
 import { checkOrder } from './order.ts';
 import { isReference } from './read-secret.ts';
 import { asName, type Manifest } from './schema.ts';
-import { checkSearchKeys } from './search-keys.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
 import { startedFlowsIn } from './sub-flows.ts';
 import { checkTriggerExpressions } from './trigger-expressions.ts';
@@ -171,18 +170,16 @@ function loadDraft(
     const { problems: found, ...resolved } = resolveTrigger(trigger.inputs, [...path, 'inputs'], rules);
     const { objects, problems: ofObjects } = resolveObjects(trigger, path, rules.readSecret);
     problems.push(...found, ...ofObjects);
-    const { searchKeys, enabled } = trigger;
     webhooks.push({
       flowId: id,
       flowName: name,
       triggerKey,
       ...resolved,
-      ...(enabled === false && ({ isOff: true } as const)),
-      ...(searchKeys === undefined ? {} : { searchKeys }),
+      ...(trigger.enabled === false && ({ isOff: true } as const)),
       ...objects,
     });
   }
-  problems.push(...checkSearchKeys(triggers), ...checkTriggerExpressions(triggers), ...checkOrder(header));
+  problems.push(...checkTriggerExpressions(triggers), ...checkOrder(header));
   const manifest: Manifest = { id, name, version, ...further, triggers, steps };
   const own = startedFlowsIn(manifest).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));

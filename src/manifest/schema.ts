@@ -163,11 +163,12 @@ const enabledSchema = z
     'false: a webhook answers as that of a disabled flow, a schedule does not fire, and nothing starts it by hand.',
   );
 
-const searchKeysSchema = z
-  .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))
-  .describe(
-    'Values for finding runs and deliveries, by name: CEL expressions over body and headers, such as "body.order.name" or ' +
-      '"headers.x-github-event". At most 8. Webhooks of many schemes also have event and id, unless this is empty.',
+/** The objects of webhook triggers, or those of them that manual triggers can have. */
+const objectSchemas = (isManual: boolean) =>
+  Object.fromEntries(
+    Object.entries(TRIGGER_OBJECTS).flatMap(([name, { schema, isOnManual = false }]) =>
+      isManual && !isOnManual ? [] : [[name, schema.optional()]],
+    ),
   );
 
 /** The loader parses a file part by part, so that a mistake in one part hides none in another. */
@@ -176,7 +177,6 @@ export const MANIFEST_PARTS = {
   triggerType: triggerTypeSchema,
   triggerInputs: triggerInputsSchemas,
   enabled: enabledSchema,
-  searchKeys: searchKeysSchema,
   edge: edgeSchema,
   step: stepSchema,
 } as const;
@@ -192,7 +192,7 @@ const manifestSchema = z.strictObject({
           type: z.literal('manual'),
           enabled: enabledSchema.optional(),
           inputs: triggerInputsSchemas.manual.optional(),
-          searchKeys: searchKeysSchema.optional(),
+          ...objectSchemas(true),
         }),
         z.strictObject({
           type: z.literal('cron'),
@@ -203,8 +203,7 @@ const manifestSchema = z.strictObject({
           type: z.literal('webhook'),
           enabled: enabledSchema.optional(),
           inputs: triggerInputsSchemas.webhook.optional(),
-          searchKeys: searchKeysSchema.optional(),
-          ...Object.fromEntries(Object.entries(TRIGGER_OBJECTS).map(([name, { schema }]) => [name, schema.optional()])),
+          ...objectSchemas(false),
         }),
       ]),
     )
@@ -228,18 +227,14 @@ export interface Manifest extends RunnableManifest {
 }
 
 export type Trigger =
-  | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Keyed & Switched)
+  // A manual trigger has only objects that are `isOnManual`.
+  | ({ readonly type: 'manual'; readonly inputs: JsonObject } & Switched & ObjectsOfTrigger)
   | CronTrigger
-  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs } & Keyed & Switched & ObjectsOfTrigger);
+  | ({ readonly type: 'webhook'; readonly inputs: WebhookInputs } & Switched & ObjectsOfTrigger);
 
 interface Switched {
   /** Absent unless the trigger is switched off. */
   readonly enabled?: false | undefined;
-}
-
-interface Keyed {
-  /** Expressions by name. */
-  readonly searchKeys?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface CronTrigger extends Switched {
@@ -250,7 +245,7 @@ export interface CronTrigger extends Switched {
 /** Names of the structural keys, by the object that has them. */
 export const STRUCTURAL_KEYS = {
   manifest: Object.keys(manifestSchema.shape),
-  trigger: ['type', 'enabled', 'inputs', 'searchKeys', ...Object.keys(TRIGGER_OBJECTS)],
+  trigger: ['type', 'enabled', 'inputs', ...Object.keys(TRIGGER_OBJECTS)],
   cron: Object.keys(cronInputsSchema.shape),
   step: Object.keys(stepSchema.shape),
   edge: Object.keys(edgeSchema.options[1].shape),

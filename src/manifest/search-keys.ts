@@ -1,30 +1,32 @@
-import { isOfBody } from '../expressions/context.ts';
-import { compileKeys } from '../expressions/search-keys.ts';
-import { errorAt, type Problem, secretHeader, warningAt } from './issues.ts';
-import { CREDENTIAL_NAME } from './mask.ts';
-import type { Trigger } from './schema.ts';
+import { z } from 'zod';
+import { readerOf } from '../expressions/search-keys.ts';
+import { keyMistakes } from './search-key-mistakes.ts';
+import { type TriggerObject, triggerPart } from './trigger-part.ts';
 
-export const KEPT = 'values of search keys are stored and shown';
+const schema = z
+  .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))
+  .describe(
+    'Values for finding runs and deliveries, by name: CEL expressions over body and headers, such as "body.order.name" or ' +
+      '"headers.x-github-event". At most 8. Webhooks of many schemes also have event and id, unless this is empty.',
+  );
 
-/** Problems of search keys, whatever the triggers' schemes: values are stored, shown and searched. */
-export function checkSearchKeys(triggers: Readonly<Record<string, Trigger>>): Problem[] {
-  return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
-    if (trigger.type === 'cron' || trigger.searchKeys === undefined) return [];
-    const at = (name: string) => ['triggers', triggerKey, 'searchKeys', name];
-    const { keys, mistakes } = compileKeys(trigger.searchKeys);
-    const secrets = keys.flatMap(({ name, headers, expression }) => {
-      const header = headers.find((each) => CREDENTIAL_NAME.test(each));
-      if (header !== undefined) return [errorAt(at(name), secretHeader(header, KEPT))];
-      const fields = expression.references.filter(({ root }) => isOfBody(root)).map(({ path }) => String(path.at(-1)));
-      const field = fields.find((each) => CREDENTIAL_NAME.test(each));
-      if (field === undefined) return [];
-      return [
-        warningAt(
-          at(name),
-          `reads "${field}", which looks like a secret: the values are stored and shown in plain text`,
-        ),
-      ];
-    });
-    return [...mistakes.map(({ name, message }) => errorAt(at(name), message)), ...secrets];
-  });
-}
+const searchKeys: TriggerObject<typeof schema> = {
+  schema,
+  isOnManual: true,
+  fetches: false,
+  secrets: () => [],
+  searchKeys: readerOf,
+  mistakes: keyMistakes,
+  problems: () => [],
+  unverified: () => undefined,
+  changed: () => ({
+    class: 'safe',
+    subject: 'The search keys of',
+    what: 'changed.',
+    consequence:
+      'Deliveries that arrive after the deploy have the new keys. Earlier ones, and runs in flight, keep ' +
+      'their values.',
+  }),
+};
+
+export const searchKeysTrigger = triggerPart({ name: 'search-keys', fields: {}, objects: { searchKeys } });

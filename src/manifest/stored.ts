@@ -68,10 +68,8 @@ export function storedFlow(
     }
     // Unreadable secrets here only stop queries of the publisher's log: the trigger can still accept deliveries.
     const { objects } = resolveObjects(trigger, [], rules.readSecret);
-    const { searchKeys, enabled } = trigger;
     const keyed = {
-      ...(enabled === false && ({ isOff: true } as const)),
-      ...(searchKeys === undefined ? {} : { searchKeys }),
+      ...(trigger.enabled === false && ({ isOff: true } as const)),
       ...objects,
     };
     return [{ flowId: stored.id, flowName: name, triggerKey, ...resolved, ...keyed }];

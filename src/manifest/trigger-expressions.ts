@@ -1,7 +1,7 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
 import { compileEventId, compileKey } from '../expressions/delivery-expressions.ts';
-import { errorAt, type Problem, secretHeader } from './issues.ts';
+import { errorAt, type Problem, secretHeader, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
 import { objectsOf } from './trigger-objects.ts';
@@ -11,7 +11,7 @@ import type { WebhookInputs } from './webhook-inputs.ts';
 /** Problems of expressions that decide about deliveries, whatever the triggers' schemes. */
 export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigger>>): Problem[] {
   return Object.entries(triggers).flatMap(([triggerKey, trigger]) => {
-    if (trigger.type !== 'webhook') return [];
+    if (trigger.type !== 'webhook') return checkObjects(triggerKey, trigger);
     const { webhookEventId } = trigger.inputs;
     const filter = filterOf(trigger.inputs);
     const mistakes = {
@@ -27,15 +27,15 @@ export function checkTriggerExpressions(triggers: Readonly<Record<string, Trigge
   });
 }
 
-function checkObjects(triggerKey: string, trigger: Extract<Trigger, { type: 'webhook' }>): Problem[] {
+function checkObjects(triggerKey: string, trigger: Trigger): Problem[] {
   return objectsOf(trigger).flatMap(([name, object, written]) => {
     const at = (...field: string[]) => ['triggers', triggerKey, name, ...field];
     const key = object.coalesces?.(written).key;
     const mistake = key === undefined ? undefined : mistakeInKey(key);
     return [
       ...(mistake === undefined ? [] : [errorAt(at('key'), mistake)]),
-      ...(object.mistakes?.(written, trigger.inputs) ?? []).map(({ field, message }) =>
-        errorAt(field === undefined ? at() : at(field), message),
+      ...(object.mistakes?.(written, { ...trigger.inputs }) ?? []).map(({ kind, field, message }) =>
+        (kind === 'warning' ? warningAt : errorAt)(field === undefined ? at() : at(field), message),
       ),
     ];
   });

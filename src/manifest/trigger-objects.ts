@@ -4,7 +4,7 @@ import { errorAt, type Problem, plainTextSecret } from './issues.ts';
 import { MASK } from './mask.ts';
 import { isReference, resolveSecret, type SecretReader } from './read-secret.ts';
 import { type FoundSecret, holdsSecret, matches } from './secret-places.ts';
-import type { Coalescing, Signalling, TriggerObject } from './trigger-part.ts';
+import type { Coalescing, KeyReader, Signalling, TriggerObject } from './trigger-part.ts';
 import { type ObjectsOfTrigger, TRIGGER_OBJECTS } from './webhook-fields.ts';
 
 /** The objects that a trigger has. */
@@ -25,6 +25,11 @@ export function signalsOf(trigger: object): Signalling | undefined {
 /** How deliveries to the trigger share runs. */
 export function coalescingOf(trigger: object): Coalescing | undefined {
   return objectsOf(trigger).flatMap(([, object, written]) => object.coalesces?.(written) ?? [])[0];
+}
+
+/** Reads the values by which runs of the trigger are found. */
+export function keyReaderOf(trigger: object): KeyReader | undefined {
+  return objectsOf(trigger).flatMap(([, object, written]) => object.searchKeys?.(written) ?? [])[0];
 }
 
 /** References and literal secrets in the objects. A field that is declared secret is one, whatever its key. */

@@ -5,6 +5,7 @@ import type { CoalesceClaim, SignalClaim } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { RunTrigger } from '../model/run.ts';
+import type { SearchKeys } from '../model/search-keys.ts';
 
 /** Rows of fields, as far as a part itself reads them. */
 type Schemas = Readonly<Record<string, { readonly schema: z.ZodType }>>;
@@ -55,11 +56,13 @@ type Given<Fields extends Schemas> = {
 
 export type TriggerObjects = Readonly<Record<string, TriggerObject>>;
 
-/** An object that only webhook triggers have, such as `"reconcile": { … }`. */
+/** An object next to the inputs of webhook triggers, such as `"reconcile": { … }`. */
 export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z.output<Schema>> {
   readonly schema: Schema;
-  /** Names of all fields in any of its forms. */
-  readonly keys: readonly string[];
+  /** Names of all fields in any of its forms; absent if they are the author's own. */
+  readonly keys?: readonly string[];
+  /** Manual triggers can have it too: it reads body and headers. */
+  readonly isOnManual?: true;
   /** Whether it fetches missed deliveries, whose originals can arrive later. */
   readonly fetches: boolean;
   /** Paths of secret values, as for a step's inputs: `*` matches any key. */
@@ -70,8 +73,10 @@ export interface TriggerObject<Schema extends z.ZodType = z.ZodType, Written = z
   signals?(written: Written): Signalling;
   /** How its deliveries share runs; absent if each has a run of its own. */
   coalesces?(written: Written): Coalescing;
-  /** Its mistakes, whatever the scheme and the keys of its trigger. */
-  mistakes?(written: Written, inputs: Readonly<Record<string, unknown>>): readonly Omit<ObjectProblem, 'kind'>[];
+  /** Values by which people find its deliveries and runs. */
+  searchKeys?(written: Written): KeyReader;
+  /** Its mistakes, whatever the scheme and the keys of its trigger; errors unless they say otherwise. */
+  mistakes?(written: Written, inputs: Readonly<Record<string, unknown>>): readonly ObjectMistake[];
   /** Its problems in a trigger whose inputs have no mistakes. */
   problems(written: Written, trigger: TriggerFacts): readonly ObjectProblem[];
   /** Names the content that is accepted without verification, its secrets left out; undefined if there is none. */
@@ -87,6 +92,13 @@ export interface Signalling {
   readonly key: string;
   /** The signal of a delivery; `run` is the one that it would start. */
   claim(given: { key: string | undefined; body: ArrivingBody; run: SignalRun }): SignalClaim;
+}
+
+export interface KeyReader {
+  /** CEL over body and headers. */
+  readonly expressions: readonly string[];
+  /** The values of a run that is started by hand; undefined if it has none. Never throws. */
+  read(headers: RunTrigger['headers'], body: ArrivingBody): SearchKeys | undefined;
 }
 
 export interface Coalescing {
@@ -121,10 +133,14 @@ interface ObjectProblem {
   readonly message: string;
 }
 
+export type ObjectMistake = Omit<ObjectProblem, 'kind'> & { readonly kind?: 'warning' };
+
 interface ObjectChange {
   readonly class: 'safe' | 'caution';
   /** Follows the key of the trigger: "How `KEY` …", or "How deliveries of `KEY` …". */
   readonly what: string;
+  /** In place of "How". */
+  readonly subject?: string;
   /** For deliveries: the runs that the trigger started can read what changed. */
   readonly of?: 'deliveries';
   readonly consequence: string;

@@ -29,8 +29,6 @@ export interface WebhookTrigger extends ObjectsOfTrigger {
   readonly bodySchema?: BodySchema | { readonly error: string } | undefined;
   /** A legacy key field and its present name are both set; the present one won. */
   readonly hasConflictingKeys: boolean;
-  /** Expressions by name; absent if the manifest names none. */
-  readonly searchKeys?: Readonly<Record<string, string>> | undefined;
 }
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];

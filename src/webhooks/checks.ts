@@ -11,12 +11,12 @@ import type { GatePreparer } from './gates/index.ts';
 import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.ts';
 import { handsOverKey } from './keys-in-force.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
+import { readerProblems } from './reading.ts';
 import { listSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
 import { findScheme, namedScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
-import { searchKeyProblems } from './search-keys.ts';
 import { checkStandard } from './standard-checks.ts';
 import { eventIdentityOf } from './trigger-expressions.ts';
 import { weaknessesOf } from './weaknesses.ts';
@@ -58,7 +58,7 @@ export function webhookChecks(
       };
       const { scheme, gates, mistakes } = preparer.prepare(trigger);
       for (const { field, message } of mistakes) reports.error(field, message);
-      problems.push(...searchKeyProblems(trigger, scheme));
+      problems.push(...readerProblems(trigger, scheme));
       checkSchemeName(inputs, settings.schemes, reports);
       const unread = unreadFields(inputs, settings.schemes);
       for (const { field, scheme, readers } of unread) {

@@ -1,33 +1,15 @@
-import type { CompiledExpression } from '../expressions/compile.ts';
 import { valueAt } from '../expressions/json-path.ts';
-import { type CompiledKey, compileKeys, readKeys, toText } from '../expressions/search-keys.ts';
+import { type CompiledKey, compileKeys, KEPT, readKeys, toText } from '../expressions/search-keys.ts';
 import type { ArrivingBody } from '../expressions/trigger-body.ts';
 import { errorAt, type Problem, secretHeader } from '../manifest/issues.ts';
-import { KEPT } from '../manifest/search-keys.ts';
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Delivery, GateResult } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
+import type { DeliveryReader, PreparedKeys } from './delivery-reader.ts';
 import { mayHoldSecret } from './headers.ts';
 import type { ResolvedScheme } from './schemes/resolve.ts';
 import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
 import { mediaTypeOf } from './schemes/values.ts';
-
-/** The search keys of a trigger's deliveries, ready to be read. */
-export interface PreparedKeys {
-  /** Keys that are plain headers, with the names of these headers. */
-  readonly headers: readonly (readonly [name: string, headers: readonly string[]])[];
-  /** Where the type of an event is taken from; undefined if deliveries have none. */
-  readonly event: CompiledExpression | FoundValue | undefined;
-  /**
-   * Adds the other keys to the values, and never throws. Says which keys have no value, and why; undefined if all keys
-   * of the manifest have one. Absent if there are no other keys.
-   */
-  readonly readOthers?: (
-    headers: Delivery['headers'],
-    body: ArrivingBody,
-    values: Record<string, string>,
-  ) => GateResult | undefined;
-}
 
 /** The name of the gate result, after those of the gates, that reports keys without a value. */
 const SEARCH_KEYS = 'searchKeys';
@@ -35,9 +17,9 @@ const SEARCH_KEYS = 'searchKeys';
 /** The search key for the kind of event. */
 const EVENT = 'event';
 
-/** Keys that would store a credential, or a signature of the trigger's scheme. The manifest room checks the rest. */
-export function searchKeyProblems(
-  { triggerKey, inputs, searchKeys = {} }: Pick<WebhookTrigger, 'triggerKey' | 'inputs' | 'searchKeys'>,
+/** Keys that would store a credential, or a signature of the trigger's scheme. `keyMistakes` finds the others. */
+function problems(
+  { triggerKey, inputs, searchKeys = {} }: WebhookTrigger,
   scheme: ResolvedScheme | undefined,
 ): Problem[] {
   const signed =
@@ -62,14 +44,8 @@ export function searchKeyProblems(
   });
 }
 
-/**
- * The keys of a trigger: those of its manifest, and those of its scheme unless the manifest overrides or disables them.
- * Undefined if there are none, so that such a trigger costs nothing.
- */
-export function prepareSearchKeys(
-  { searchKeys }: Pick<WebhookTrigger, 'searchKeys'>,
-  scheme: ResolvedScheme | undefined,
-): PreparedKeys | undefined {
+/** The keys of a trigger: those of its manifest, and those of its scheme unless the manifest overrides or disables them. */
+function prepare({ searchKeys }: WebhookTrigger, scheme: ResolvedScheme | undefined): PreparedKeys | undefined {
   const named = Object.keys(searchKeys ?? {});
   const isNone = searchKeys !== undefined && named.length === 0;
   const published = isNone ? [] : publishedKeys(scheme).filter(([name]) => !named.includes(name));
@@ -146,3 +122,5 @@ function textAt(body: ArrivingBody, path: readonly string[]): string | undefined
   const isText = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value);
   return isText ? toText(value as Json, '') : undefined;
 }
+
+export const searchKeysReader: DeliveryReader = { name: 'search-keys', problems, prepare };

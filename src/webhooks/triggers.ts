@@ -11,6 +11,7 @@ import { asInert } from '../model/inert-content.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { FlowRecord, JudgedBy, KeyRole } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
+import type { PreparedKeys } from './delivery-reader.ts';
 import type { Gate } from './gate.ts';
 import { type GatePreparer, gateNames } from './gates/index.ts';
 import { type NameDelivery, prepareNames } from './gates/replay.ts';
@@ -20,6 +21,7 @@ import { type KeepBody, prepareKeptBody, readsContent } from './kept-body.ts';
 import type { NamedKey, NameKey } from './key-names.ts';
 import { keysInForce } from './keys-in-force.ts';
 import { keySlot } from './learned-keys.ts';
+import { prepareKeys } from './reading.ts';
 import type { AcceptedResponse, Handshake } from './schemes/handshake.ts';
 import { gradeOf, hasPart } from './schemes/layout.ts';
 import { handshakesOf, namedScheme, type ResolvedScheme } from './schemes/resolve.ts';
@@ -27,7 +29,6 @@ import { signsWithSameKey } from './schemes/sign.ts';
 import { GRADES, type Grade } from './schemes/spec.ts';
 import { isSharedSecret } from './schemes/standards/sign.ts';
 import { documentOf } from './schemes/values.ts';
-import { type PreparedKeys, prepareSearchKeys } from './search-keys.ts';
 import { isAnsweredByRun, knowledgeOf, sharingBy, type WhyApart } from './sharing.ts';
 import {
   type EventIdentity,
@@ -391,7 +392,7 @@ function prepare(
     acceptedResponse: inputs.webhookResponse === undefined ? scheme?.acceptedResponse : asInert(inputs.webhookResponse),
     judgeByExpressions: prepareExpressions(trigger, resolved),
     eventIdentity: eventIdentityOf(trigger, resolved),
-    searchKeys: prepareSearchKeys(trigger, resolved),
+    searchKeys: prepareKeys(trigger, resolved),
   };
 }
 

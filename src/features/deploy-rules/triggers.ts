@@ -220,38 +220,20 @@ const triggerInputsChanged: ChangeRule = (change) =>
     );
   });
 
-const searchKeysChanged: ChangeRule = (change) =>
-  keptTriggers(change).flatMap(({ key, before, after }) => {
-    const [one, other] = [before, after].map((trigger) => ('searchKeys' in trigger ? trigger.searchKeys : undefined));
-    if (isSame(jsonOf(one) ?? null, jsonOf(other) ?? null)) return [];
-    return [
-      findingAt(['triggers', key, 'searchKeys'], {
-        rule: 'search-keys-changed',
-        class: 'safe',
-        before: jsonOf(one),
-        after: jsonOf(other),
-        message: `The search keys of \`${key}\` changed.`,
-        consequence:
-          'Deliveries that arrive after the deploy have the new keys. Earlier ones, and runs in flight, keep ' +
-          'their values.',
-      }),
-    ];
-  });
-
-/** Objects of webhook triggers besides their inputs; their features give the rules. */
+/** Objects of triggers besides their inputs; their features give the rules. */
 const objectsChanged: ChangeRule = (change) =>
   keptTriggers(change).flatMap(({ key, before, after }) =>
     Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
       const [one, other] = [before, after].map((trigger) => jsonOf(Reflect.get(trigger, name)));
       if (isSame(one ?? null, other ?? null)) return [];
-      const { what, of, ...said } = object.changed(one, other);
+      const { what, of, subject = 'How', ...said } = object.changed(one, other);
       return [
         findingAt(['triggers', key, name], {
           ...said,
-          rule: `${name}-changed`,
+          rule: `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-changed`,
           before: one,
           after: other,
-          message: `How ${of === undefined ? '' : `${of} of `}\`${key}\` ${what}`,
+          message: `${subject} ${of === undefined ? '' : `${of} of `}\`${key}\` ${what}`,
           ...(of !== undefined && { live: startedBy(change, key) }),
         }),
       ];
@@ -331,7 +313,6 @@ const FIELD_RULES: Readonly<Record<Exclude<FieldOf<Trigger>, keyof ObjectsOfTrig
   type: [triggerTypeChanged],
   enabled: [triggerSwitched],
   inputs: [slugChanged, cronChanged, triggerInputsChanged, secretsChanged, gatesChanged],
-  searchKeys: [searchKeysChanged],
 };
 
 export const triggerRules: readonly ChangeRule[] = [

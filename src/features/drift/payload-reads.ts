@@ -1,8 +1,10 @@
-import type { CompiledExpression } from '../../expressions/compile.ts';
+import { type CompiledExpression, compileExpression } from '../../expressions/compile.ts';
 import { formatPath, type JsonPath, type OpenPath } from '../../expressions/json-path.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import type { DeployedFlow } from '../../flows/catalog.ts';
 import type { PreparedStep } from '../../flows/prepared-revision.ts';
+import { keyReaderOf } from '../../manifest/trigger-objects.ts';
+import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import { inOrder } from '../../model/graph.ts';
 import { PATH_USES, type PathUse } from '../../model/payload.ts';
 import { isWithin, type PathRead, pathsRead } from './payload-paths.ts';
@@ -31,10 +33,11 @@ export function stepReads({ loaded, prepared }: Pick<DeployedFlow, 'loaded' | 'p
   return reads;
 }
 
-/** The paths that search keys read. */
-export function keyReads(keys: Iterable<CompiledExpression>, at: JsonPath): readonly PayloadRead[] {
-  const place = formatPath(at);
-  return joined([...keys].flatMap((key) => payloadReads(pathsRead(key).reads, undefined, place)));
+/** The paths that the search keys of a trigger read. */
+export function keyReads(trigger: WebhookTrigger): readonly PayloadRead[] {
+  const place = formatPath(['triggers', trigger.triggerKey, 'searchKeys']);
+  const keys = keyReaderOf(trigger)?.expressions.map((source) => compileExpression(source, 'delivery')) ?? [];
+  return joined(keys.flatMap((key) => payloadReads(pathsRead(key).reads, undefined, place)));
 }
 
 /** Each path once, with its strongest use; a conditional read is optional if some read tests the path. */

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
-import { compileKeys } from '../../expressions/search-keys.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import { oncePer } from '../../model/once-per.ts';
@@ -21,15 +20,12 @@ interface TriggerReads {
   readonly eventPaths: ReadonlySet<string>;
 }
 
-export const readsOfTrigger = oncePer(({ trigger, flow, searchKeys }: PreparedTrigger): TriggerReads => {
-  const { keys } = compileKeys(trigger.searchKeys ?? {});
-  const expressions = keys.map(({ expression }) => expression);
-  const at = ['triggers', trigger.triggerKey, 'searchKeys'];
-  return {
-    reads: joined([...keyReads(expressions, at), ...stepReads(flow)]),
+export const readsOfTrigger = oncePer(
+  ({ trigger, flow, searchKeys }: PreparedTrigger): TriggerReads => ({
+    reads: joined([...keyReads(trigger), ...stepReads(flow)]),
     eventPaths: new Set(eventPathsOf(searchKeys?.event)),
-  };
-});
+  }),
+);
 
 function eventPathsOf(event: NonNullable<PreparedTrigger['searchKeys']>['event']): string[] {
   if (event === undefined) return [];

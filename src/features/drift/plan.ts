@@ -1,6 +1,5 @@
 import type { PlanCheck } from '../../deploys/plan-check.ts';
 import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
-import { compileKeys } from '../../expressions/search-keys.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { prepareRevision } from '../../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
@@ -37,11 +36,7 @@ export const driftPlan: PlanCheck = async (loaded, store) => {
     }
   }
   if (payloads.length < FEWEST) return [];
-  const keys = webhooks.flatMap(({ triggerKey, searchKeys = {} }) => {
-    const expressions = compileKeys(searchKeys).keys.map(({ expression }) => expression);
-    return keyReads(expressions, ['triggers', triggerKey, 'searchKeys']);
-  });
-  return joined([...keys, ...stepReads(flow)]).flatMap((read): ManifestIssue[] => {
+  return joined([...webhooks.flatMap(keyReads), ...stepReads(flow)]).flatMap((read): ManifestIssue[] => {
     const types = payloads.map((payload) => typeAt(payload, read.path)).filter((type) => type !== undefined);
     if (types.length === 0 || types.some((type) => type !== 'absent')) return [];
     const meant = similarPath(read, payloads);

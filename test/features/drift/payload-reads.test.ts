@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { compileExpression } from '../../../src/expressions/compile.ts';
 import { joined, keyReads, stepReads } from '../../../src/features/drift/payload-reads.ts';
 import { prepareRevision } from '../../../src/flows/prepared-revision.ts';
 import type { Graph } from '../../../src/model/manifest.ts';
+import { sampleTrigger } from '../../webhooks/samples.ts';
 
 /** The parts of deliveries that a graph reads. Steps by key: `message`, `after`, and other fields in `more`. */
 function readsOf(steps: Record<string, { message?: string; after?: object; more?: object }>): string[] {
@@ -93,7 +93,7 @@ describe('what a flow reads of its deliveries', () => {
   });
 
   it('is named by its search keys first', () => {
-    const keys = keyReads([compileExpression('body.order.id', 'delivery')], ['triggers', 'hook', 'searchKeys']);
+    const keys = keyReads({ ...sampleTrigger({}), triggerKey: 'hook', searchKeys: { order: 'body.order.id' } });
     expect(joined(keys)).toEqual([
       { path: ['body', 'order', 'id'], text: 'body.order.id', use: 'required', at: 'triggers.hook.searchKeys' },
     ]);

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { ArrivingBody } from '../../../src/expressions/trigger-body.ts';
+import { prepareKeys } from '../../../src/webhooks/reading.ts';
 import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import type { PublisherSpec } from '../../../src/webhooks/schemes/spec.ts';
-import { prepareSearchKeys } from '../../../src/webhooks/search-keys.ts';
+import { sampleTrigger } from '../samples.ts';
 
 const FORMS = BUILT_IN_SCHEMES.flatMap((spec): { name: string; spec: PublisherSpec }[] => [
   { name: spec.name, spec },
@@ -15,7 +16,7 @@ const FORMS = BUILT_IN_SCHEMES.flatMap((spec): { name: string; spec: PublisherSp
 /** The search keys that the scheme alone gives a delivery with this body. */
 function keysIn(spec: PublisherSpec, body: string, contentType = 'application/json'): Record<string, string> {
   const values: Record<string, string> = {};
-  const keys = prepareSearchKeys({}, { kind: 'spec', spec });
+  const keys = prepareKeys(sampleTrigger({}), { kind: 'spec', spec });
   keys?.readOthers?.({}, new ArrivingBody(Buffer.from(body), { contentType }), values);
   return values;
 }
