@@ -13,6 +13,7 @@ const FACES = {
   follower: 'Follower',
   manifest: 'Manifest',
   trigger: 'Trigger',
+  reader: 'Reader',
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',
   settings: 'Settings',

@@ -11,7 +11,6 @@ import { replayFields } from './fields/replay.ts';
 import { type FieldRows, fieldsOf, type Held, type Merged, type ReadonlyValue, type Row } from './fields/row.ts';
 import { sharingFields } from './fields/sharing.ts';
 import { tokenFields } from './fields/tokens.ts';
-import { searchKeysTrigger } from './search-keys.ts';
 import type { DeliveryFilter, TriggerObject, TriggerObjects, TriggerPart } from './trigger-part.ts';
 
 export { learnsKey } from './fields/keys.ts';
@@ -27,9 +26,8 @@ type FieldsOf<Parts> = {
   readonly [At in keyof Parts]: Parts[At] extends { readonly fields: infer Fields } ? Fields : never;
 };
 
-const allParts = [searchKeysTrigger, ...triggerParts] as const;
-const parts: readonly TriggerPart<FieldRows>[] = allParts;
-const fieldsOfParts = parts.map(({ fields }) => fields) as unknown as FieldsOf<typeof allParts>;
+const parts: readonly TriggerPart<FieldRows>[] = triggerParts;
+const fieldsOfParts = parts.map(({ fields }) => fields) as unknown as FieldsOf<typeof triggerParts>;
 
 /**
  * Every field of a webhook trigger, one row each, in the order of the schema and of snapshots: those of the kernel and
@@ -96,7 +94,7 @@ const holding = <Kind extends Held>(kind: Kind) =>
 type ObjectsOf<Parts> = {
   readonly [At in keyof Parts]: Parts[At] extends { readonly objects?: infer Objects } ? NonNullable<Objects> : never;
 };
-type Objects = Merged<ObjectsOf<typeof allParts>>;
+type Objects = Merged<ObjectsOf<typeof triggerParts>>;
 
 /** The objects of a webhook trigger next to its inputs, as written or with secrets read. */
 export type ObjectsOfTrigger = {

@@ -1,7 +1,5 @@
+import { readers } from '../features/reader.ts';
 import type { DeliveryReader, PreparedKeys } from './delivery-reader.ts';
-import { searchKeysReader } from './search-keys.ts';
-
-const readers: readonly DeliveryReader[] = [searchKeysReader];
 
 export const readerProblems = (...given: Parameters<DeliveryReader['problems']>) =>
   readers.flatMap((reader) => reader.problems(...given));

@@ -50,6 +50,17 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     const { issues } = await refusedDeploy(url, { onFailure: OTHER_ID });
     expect(issues[0]).toMatchObject({ path: 'onFailure', message: expect.stringMatching(/^is not known here/) });
   },
+  async 'search-keys'(url) {
+    const [delivery] = await getJson<{ searchKeys: object }[]>(`${url}/flows/api/webhooks/recent`);
+    expect(delivery?.searchKeys).toEqual({});
+    const { issues } = await refusedDeploy(url, {
+      triggers: { byHand: { type: 'manual', searchKeys: { n: 'body.n' } } },
+    });
+    expect(issues[0]).toMatchObject({
+      path: 'triggers.byHand.searchKeys',
+      message: expect.stringMatching(/^is not known/),
+    });
+  },
   async 'sub-flows'(url) {
     const { issues } = await refusedDeploy(url, { steps: { other: { type: 'RunFlow', inputs: { flow: OTHER_ID } } } });
     expect(issues[0]).toMatchObject({

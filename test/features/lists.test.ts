@@ -15,6 +15,7 @@ const LISTS = [
   'follower.ts',
   'manifest.ts',
   'trigger.ts',
+  'reader.ts',
   'trigger-view.ts',
   'step-types.ts',
   'settings.ts',

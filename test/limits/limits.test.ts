@@ -355,7 +355,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
       return multipart?.length === size && form?.length === size;
     },
   },
-  'expressions/search-keys.ts MAX_SEARCH_KEYS': {
+  'features/search-keys/keys.ts MAX_SEARCH_KEYS': {
     takes: (size) =>
       noErrors(withTrigger({}, { searchKeys: Object.fromEntries(times(size, (at) => [`k${at}`, 'body.a'])) })),
   },
@@ -509,7 +509,10 @@ const ELSEWHERE: Readonly<Record<string, readonly [file: string, rule: string]>>
     'store/conformance/large-runs.ts',
     'cuts a value that is too large, and every value once the answer is full',
   ],
-  'expressions/search-keys.ts KEY_BUDGET_STEPS': ['expressions/search-keys.test.ts', 'numbers that are kept exactly'],
+  'features/search-keys/keys.ts KEY_BUDGET_STEPS': [
+    'features/search-keys/keys.test.ts',
+    'numbers that are kept exactly',
+  ],
   'features/reconcile/ask-log.ts MAX_BYTES': [
     'features/reconcile/ask-log.test.ts',
     'come as they were sent, whatever their length',

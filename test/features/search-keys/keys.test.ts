@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { compileKeys, readKeys } from '../../src/expressions/search-keys.ts';
-import { ArrivingBody } from '../../src/expressions/trigger-body.ts';
+import { ArrivingBody } from '../../../src/expressions/trigger-body.ts';
+import { compileKeys, readKeys } from '../../../src/features/search-keys/keys.ts';
 
 const HEADERS = { 'x-github-event': 'push', 'x-count': '7' };
 

@@ -1,12 +1,12 @@
-import { isExactNumber, type Json } from '../model/json.ts';
-import { oncePer } from '../model/once-per.ts';
-import type { SearchKeys } from '../model/search-keys.ts';
-import { toSearchValue } from '../model/text.ts';
-import { Budget } from './budget.ts';
-import { ExpressionError } from './compile.ts';
-import { type CompiledValue, compileValue } from './delivery-expressions.ts';
-import type { ArrivingBody } from './trigger-body.ts';
-import { kindOf } from './values.ts';
+import { Budget } from '../../expressions/budget.ts';
+import { ExpressionError } from '../../expressions/compile.ts';
+import { type CompiledValue, compileValue } from '../../expressions/delivery-expressions.ts';
+import type { ArrivingBody } from '../../expressions/trigger-body.ts';
+import { kindOf } from '../../expressions/values.ts';
+import { isExactNumber, type Json } from '../../model/json.ts';
+import { oncePer } from '../../model/once-per.ts';
+import type { SearchKeys } from '../../model/search-keys.ts';
+import { toSearchValue } from '../../model/text.ts';
 
 /** Follows the reason why a key is refused. */
 export const KEPT = 'values of search keys are stored and shown';

@@ -1,8 +1,8 @@
-import { isOfBody } from '../expressions/context.ts';
-import { compileKeys, KEPT } from '../expressions/search-keys.ts';
-import { secretHeader } from './issues.ts';
-import { CREDENTIAL_NAME } from './mask.ts';
-import type { ObjectMistake } from './trigger-part.ts';
+import { isOfBody } from '../../expressions/context.ts';
+import { secretHeader } from '../../manifest/issues.ts';
+import { CREDENTIAL_NAME } from '../../manifest/mask.ts';
+import type { ObjectMistake } from '../../manifest/trigger-part.ts';
+import { compileKeys, KEPT } from './keys.ts';
 
 /** Mistakes of search keys, whatever the trigger's scheme: values are stored, shown and searched. */
 export function keyMistakes(written: Readonly<Record<string, string>>): ObjectMistake[] {

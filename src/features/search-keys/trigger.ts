@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { readerOf } from '../expressions/search-keys.ts';
-import { keyMistakes } from './search-key-mistakes.ts';
-import { type TriggerObject, triggerPart } from './trigger-part.ts';
+import { type TriggerObject, triggerPart } from '../../manifest/trigger-part.ts';
+import { readerOf } from './keys.ts';
+import { keyMistakes } from './mistakes.ts';
 
 const schema = z
   .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { ORDERS_ID, useDashboard } from '../dashboard/fixture.ts';
+import { ORDERS_ID, useDashboard } from '../../dashboard/fixture.ts';
 
 const KEY = 'a key that only the publisher has';
 const order = { id: 820982911946154, name: 'SO-1010', customer: { id: 7 } };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Json } from '../../src/model/json.ts';
-import { webhookChecks } from '../../src/webhooks/checks.ts';
-import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
-import { sampleSettings } from '../webhooks/samples.ts';
-import { issuesAfter, rules } from './rules.ts';
+import type { Json } from '../../../src/model/json.ts';
+import { webhookChecks } from '../../../src/webhooks/checks.ts';
+import { gateChain, gatePreparer } from '../../../src/webhooks/gates/index.ts';
+import { issuesAfter, rules } from '../../manifest/rules.ts';
+import { sampleSettings } from '../../webhooks/samples.ts';
 
 const checks = [webhookChecks(gatePreparer(gateChain(), sampleSettings({})), 'Enforce')];
 

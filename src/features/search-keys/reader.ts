@@ -1,15 +1,15 @@
-import { valueAt } from '../expressions/json-path.ts';
-import { type CompiledKey, compileKeys, KEPT, readKeys, toText } from '../expressions/search-keys.ts';
-import type { ArrivingBody } from '../expressions/trigger-body.ts';
-import { errorAt, type Problem, secretHeader } from '../manifest/issues.ts';
-import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
-import type { Delivery, GateResult } from '../model/delivery.ts';
-import type { Json } from '../model/json.ts';
-import type { DeliveryReader, PreparedKeys } from './delivery-reader.ts';
-import { mayHoldSecret } from './headers.ts';
-import type { ResolvedScheme } from './schemes/resolve.ts';
-import type { FoundValue, SignatureSpec } from './schemes/spec.ts';
-import { mediaTypeOf } from './schemes/values.ts';
+import { valueAt } from '../../expressions/json-path.ts';
+import type { ArrivingBody } from '../../expressions/trigger-body.ts';
+import { errorAt, type Problem, secretHeader } from '../../manifest/issues.ts';
+import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
+import type { Delivery, GateResult } from '../../model/delivery.ts';
+import type { Json } from '../../model/json.ts';
+import type { DeliveryReader, PreparedKeys } from '../../webhooks/delivery-reader.ts';
+import { mayHoldSecret } from '../../webhooks/headers.ts';
+import type { ResolvedScheme } from '../../webhooks/schemes/resolve.ts';
+import type { FoundValue, SignatureSpec } from '../../webhooks/schemes/spec.ts';
+import { mediaTypeOf } from '../../webhooks/schemes/values.ts';
+import { type CompiledKey, compileKeys, KEPT, readKeys, toText } from './keys.ts';
 
 /** The name of the gate result, after those of the gates, that reports keys without a value. */
 const SEARCH_KEYS = 'searchKeys';
