@@ -72,6 +72,10 @@ function headerOf(source: string): string | undefined {
   return name === undefined ? undefined : `headers[${JSON.stringify(name)}]`;
 }
 
+/** Why an expression may not read a header; `kept` says what is stored. */
+export const secretHeader = (header: string, kept: string) =>
+  `reads the header ${header}, which may hold a secret or a signature; ${kept}`;
+
 /** The name that an expression gives a delivery, or why there is none. */
 type Name = string | { readonly error: string };
 

@@ -40,10 +40,6 @@ export function plainTextSecret(path: JsonPath): Problem {
   return warningAt(path, 'contains a secret in plain text; env:NAME or file:PATH keeps it out of the manifest');
 }
 
-/** The mistake of an expression that reads such a header; `kept` says what is stored. */
-export const secretHeader = (header: string, kept: string) =>
-  `reads the header ${header}, which may hold a secret or a signature; ${kept}`;
-
 export function formatIssue(issue: ManifestIssue): string {
   const { line, column } = issue;
   const file = line === undefined ? issue.file : `${issue.file}:${line}:${column}`;

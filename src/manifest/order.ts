@@ -1,6 +1,7 @@
 import { ExpressionError } from '../expressions/compile.ts';
+import { secretHeader } from '../expressions/delivery-expressions.ts';
 import { compileOrderKey } from '../expressions/order-key.ts';
-import { errorAt, type Problem, secretHeader } from './issues.ts';
+import { errorAt, type Problem } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 
 /** Checks the fields that order the runs of a flow. */

@@ -1,7 +1,7 @@
 import { ExpressionError } from '../expressions/compile.ts';
 import { compileCondition } from '../expressions/condition.ts';
-import { compileEventId, compileKey } from '../expressions/delivery-expressions.ts';
-import { errorAt, type Problem, secretHeader, warningAt } from './issues.ts';
+import { compileEventId, compileKey, secretHeader } from '../expressions/delivery-expressions.ts';
+import { errorAt, type Problem, warningAt } from './issues.ts';
 import { CREDENTIAL_NAME } from './mask.ts';
 import type { Trigger } from './schema.ts';
 import { objectsOf } from './trigger-objects.ts';

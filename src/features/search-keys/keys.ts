@@ -1,8 +1,11 @@
 import { Budget } from '../../expressions/budget.ts';
 import { ExpressionError } from '../../expressions/compile.ts';
-import { type CompiledValue, compileValue } from '../../expressions/delivery-expressions.ts';
+import { isOfBody } from '../../expressions/context.ts';
+import { type CompiledValue, compileValue, secretHeader } from '../../expressions/delivery-expressions.ts';
 import type { ArrivingBody } from '../../expressions/trigger-body.ts';
 import { kindOf } from '../../expressions/values.ts';
+import { CREDENTIAL_NAME } from '../../manifest/mask.ts';
+import type { ObjectMistake } from '../../manifest/trigger-part.ts';
 import { isExactNumber, type Json } from '../../model/json.ts';
 import { oncePer } from '../../model/once-per.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
@@ -38,22 +41,17 @@ export interface CompiledKey extends CompiledValue {
   readonly name: string;
 }
 
-interface KeyMistake {
-  readonly name: string;
-  readonly message: string;
-}
-
 /** Compiles the search keys of a manifest; each one that does not compile is a mistake. */
 export function compileKeys(given: Readonly<Record<string, string>>): {
   readonly keys: readonly CompiledKey[];
-  readonly mistakes: readonly KeyMistake[];
+  readonly mistakes: readonly ObjectMistake[];
 } {
   const keys: CompiledKey[] = [];
-  const mistakes: KeyMistake[] = [];
+  const mistakes: ObjectMistake[] = [];
   for (const [index, [name, source]] of Object.entries(given).entries()) {
     const key =
       index >= MAX_SEARCH_KEYS ? `is one too many: at most ${MAX_SEARCH_KEYS} are accepted` : compileKey(name, source);
-    if (typeof key === 'string') mistakes.push({ name, message: key });
+    if (typeof key === 'string') mistakes.push({ field: name, message: key });
     else keys.push(key);
   }
   return { keys, mistakes };
@@ -66,6 +64,21 @@ function compileKey(name: string, source: string): CompiledKey | string {
   }
   const compiled = compileValue(source, ACCEPTED);
   return typeof compiled === 'string' ? compiled : { name, ...compiled };
+}
+
+/** Mistakes of search keys, whatever the trigger's scheme: values are stored, shown and searched. */
+export function keyMistakes(written: Readonly<Record<string, string>>): ObjectMistake[] {
+  const { keys, mistakes } = compileKeys(written);
+  const secrets = keys.flatMap(({ name: field, headers, expression }): ObjectMistake[] => {
+    const header = headers.find((each) => CREDENTIAL_NAME.test(each));
+    if (header !== undefined) return [{ field, message: secretHeader(header, KEPT) }];
+    const read = expression.references.filter(({ root }) => isOfBody(root)).map(({ path }) => String(path.at(-1)));
+    const secret = read.find((each) => CREDENTIAL_NAME.test(each));
+    if (secret === undefined) return [];
+    const message = `reads "${secret}", which looks like a secret: the values are stored and shown in plain text`;
+    return [{ kind: 'warning', field, message }];
+  });
+  return [...mistakes, ...secrets];
 }
 
 /** Reads the keys of one delivery. Never throws: a key that fails has no value, and its problem says why. */

@@ -1,6 +1,7 @@
+import { secretHeader } from '../../expressions/delivery-expressions.ts';
 import { valueAt } from '../../expressions/json-path.ts';
 import type { ArrivingBody } from '../../expressions/trigger-body.ts';
-import { errorAt, type Problem, secretHeader } from '../../manifest/issues.ts';
+import { errorAt, type Problem } from '../../manifest/issues.ts';
 import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import type { Delivery, GateResult } from '../../model/delivery.ts';
 import type { Json } from '../../model/json.ts';
@@ -40,7 +41,7 @@ function problems(
     const isSignature = fields.some(({ path, formField }) =>
       read.some((each) => [`body.${path.join('.')}`, `body.${formField}`].includes(each)),
     );
-    return isSignature ? [errorAt(at, 'reads a signature; values of search keys are stored and shown')] : [];
+    return isSignature ? [errorAt(at, `reads a signature; ${KEPT}`)] : [];
   });
 }
 

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { type TriggerObject, triggerPart } from '../../manifest/trigger-part.ts';
-import { readerOf } from './keys.ts';
-import { keyMistakes } from './mistakes.ts';
+import { keyMistakes, readerOf } from './keys.ts';
 
 const schema = z
   .record(z.string(), z.string({ error: 'is not an expression; a text is accepted' }))

@@ -71,7 +71,7 @@ describe('a search key', () => {
   it('has a name that fits a column', () => {
     expect(compileKeys({ 'a b': 'body.x', 'x:y': 'body.x' }).mistakes).toHaveLength(2);
     const nine = Object.fromEntries(Array.from({ length: 9 }, (_, n) => [`k${n}`, 'body.x']));
-    expect(compileKeys(nine).mistakes).toEqual([{ name: 'k8', message: 'is one too many: at most 8 are accepted' }]);
+    expect(compileKeys(nine).mistakes).toEqual([{ field: 'k8', message: 'is one too many: at most 8 are accepted' }]);
   });
 });
 
