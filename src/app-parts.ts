@@ -13,7 +13,7 @@ import type { BodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import type { StoreKeys } from './store/store-keys.ts';
 import type { Metrics } from './telemetry/metrics.ts';
-import type { createLearnedKeys } from './webhooks/learned-keys.ts';
+import type { createLearnedKeys } from './webhooks/process-keys.ts';
 
 export interface AppOptions {
   readonly settings?: SettingsInput;

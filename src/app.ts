@@ -13,6 +13,7 @@ import { loadManifests, type ManifestFolder } from './manifest/load.ts';
 import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
 import { createIdSource } from './model/ids.ts';
 import { bodySealer } from './store/sealed-body.ts';
+import { withSealedKeys } from './store/sealed-keys.ts';
 import { storeKeys } from './store/store-keys.ts';
 import { openStoreOf } from './store-of-settings.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -20,7 +21,7 @@ import { createMetrics } from './telemetry/metrics.ts';
 import { limitFaults } from './telemetry/service-log.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
-import { createLearnedKeys } from './webhooks/learned-keys.ts';
+import { createLearnedKeys } from './webhooks/process-keys.ts';
 import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 
 export type { AppOptions } from './app-parts.ts';
@@ -79,7 +80,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
     // The clock must be right before we store the first time.
     const sentAt = clock.monotonic();
     clock.follow(await store.keepTime({ now: clock.now() }), sentAt);
-    await learnedKeys.open(store);
+    await learnedKeys.open(withSealedKeys(store, sealer));
     await store.changeActivityKey({ id: createIdSource(clock.now)(), at: clock.now() });
     const parts: Parts = {
       serviceParts,

@@ -1,8 +1,8 @@
 import type { DeliveryRecord } from '../model/delivery.ts';
 import type { PostgresStoreOptions } from './postgres/client.ts';
-import { type BodySealer, sealedBytes } from './sealed-body.ts';
+import type { BodySealer } from './sealed-body.ts';
 import { openSqliteStore, type SqliteStoreOptions } from './sqlite/client.ts';
-import type { LearnedKey, Store } from './store.ts';
+import type { Store } from './store.ts';
 
 /** How many deliveries are kept: those that started no run, and those held until their flow starts runs. */
 export type StoreBounds = Required<Pick<SqliteStoreOptions, 'log' | 'held'>>;
@@ -16,10 +16,7 @@ type OpenStoreOptions = {
 /** Opens the store that a service works with; `test/store/stores.ts` opens every kind. */
 export async function openStore(options: OpenStoreOptions): Promise<Store> {
   const { sealer } = options;
-  return withSealedKeys(
-    withSealedBodies(await openBackend({ ...options, chainKey: sealer?.chainKey }), sealer),
-    sealer,
-  );
+  return withSealedBodies(await openBackend({ ...options, chainKey: sealer?.chainKey }), sealer);
 }
 
 async function openBackend(options: OpenStoreOptions): Promise<Store> {
@@ -57,35 +54,4 @@ export function withSealedBodies(store: Store, sealer: BodySealer | undefined): 
       return record && opened(record);
     },
   };
-}
-
-/**
- * A store that seals learned keys at rest. A key sealed with another key, or tampered with, reads as one without a
- * secret: it verifies nothing, and still prevents other keys from taking its place.
- */
-export function withSealedKeys(store: Store, sealer: BodySealer | undefined): Store {
-  const opened = (key: LearnedKey): LearnedKey => {
-    if (key.sealedWith === undefined || key.secret === null) return key;
-    const about = { deliveryId: belongsTo(key), bodyBytes: key.secret.byteLength - sealedBytes(0) };
-    const secret = sealer?.keyId === key.sealedWith ? sealer.open(key.secret, about) : undefined;
-    return secret === undefined
-      ? { ...key, secret: null }
-      : { ...key, secret: new Uint8Array(secret), sealedWith: undefined };
-  };
-  return {
-    ...store,
-    async learnKey(key) {
-      if (sealer === undefined || key.secret === null) return opened(await store.learnKey(key));
-      const secret = sealer.seal(key.secret, belongsTo(key));
-      return opened(await store.learnKey({ ...key, secret, sealedWith: sealer.keyId }));
-    },
-    async listLearnedKeys() {
-      return (await store.listLearnedKeys()).map(opened);
-    },
-  };
-}
-
-/** Binds a sealed key to its trigger: it opens for no other trigger, and not as the body of a delivery. */
-function belongsTo({ flowId, triggerKey, scheme }: LearnedKey): string {
-  return `key of ${JSON.stringify([flowId, triggerKey, scheme])}`;
 }

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { withSealedKeys } from '../../src/store/open-store.ts';
 import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
+import { withSealedKeys } from '../../src/store/sealed-keys.ts';
 import { openSqliteStore } from '../../src/store/sqlite/client.ts';
 import type { LearnedKey } from '../../src/store/store.ts';
 import { flowId, T0 } from './samples.ts';
