@@ -13,7 +13,7 @@ import type { BodySealer } from './store/sealed-body.ts';
 import type { Store } from './store/store.ts';
 import type { StoreKeys } from './store/store-keys.ts';
 import type { Metrics } from './telemetry/metrics.ts';
-import type { createLearnedKeys } from './webhooks/process-keys.ts';
+import type { ProcessKeys } from './webhooks/learned-keys.ts';
 
 export interface AppOptions {
   readonly settings?: SettingsInput;
@@ -60,7 +60,7 @@ export interface Parts {
   readonly manifestFolder: string;
   readonly manifests: ManifestFolder;
   readonly store: Store;
-  readonly learnedKeys: ReturnType<typeof createLearnedKeys>;
+  readonly learnedKeys: ProcessKeys | undefined;
   /** The number of replicas that the last heartbeat found. */
   readonly cluster: { replicas: number };
   /** The current settings. */

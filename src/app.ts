@@ -13,7 +13,6 @@ import { loadManifests, type ManifestFolder } from './manifest/load.ts';
 import { type Clock, createServiceClock, type ServiceClock } from './model/clock.ts';
 import { createIdSource } from './model/ids.ts';
 import { bodySealer } from './store/sealed-body.ts';
-import { withSealedKeys } from './store/sealed-keys.ts';
 import { storeKeys } from './store/store-keys.ts';
 import { openStoreOf } from './store-of-settings.ts';
 import { logEvent } from './telemetry/events.ts';
@@ -21,7 +20,6 @@ import { createMetrics } from './telemetry/metrics.ts';
 import { limitFaults } from './telemetry/service-log.ts';
 import { version } from './version.ts';
 import { createKeyNames } from './webhooks/key-names.ts';
-import { createLearnedKeys } from './webhooks/process-keys.ts';
 import type { NewKey } from './webhooks/schemes/standards/key-sets.ts';
 
 export type { AppOptions } from './app-parts.ts';
@@ -51,8 +49,8 @@ async function build(options: AppOptions): Promise<SluiceApp> {
   const settings = readSettings(environment, options.settings);
   const logger = options.logger ?? pino({ level: settings.logLevel, hooks: limitFaults() });
   const clock = clockOf(options, logger);
-  const learnedKeys = createLearnedKeys(clock);
   const sealer = settings.storeKey === undefined ? undefined : bodySealer(settings.storeKey);
+  const [learnedKeys] = serviceParts.flatMap((part) => part.learnedKeys?.({ clock, sealer }) ?? []);
   const nameKey = createKeyNames(sealer?.digest);
   const cluster = { replicas: 1 };
   const inForce = settingsInForce(settings);
@@ -80,7 +78,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
     // The clock must be right before we store the first time.
     const sentAt = clock.monotonic();
     clock.follow(await store.keepTime({ now: clock.now() }), sentAt);
-    await learnedKeys.open(withSealedKeys(store, sealer));
+    await learnedKeys?.open(store);
     await store.changeActivityKey({ id: createIdSource(clock.now)(), at: clock.now() });
     const parts: Parts = {
       serviceParts,

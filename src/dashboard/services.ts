@@ -23,15 +23,16 @@ import type { StepHandler } from '../flows/handlers/handler.ts';
 import type { Heartbeat } from '../flows/heartbeat.ts';
 import type { ReplicaReports } from '../flows/runtime.ts';
 import type { AttentionKind, AttentionKinds } from '../model/attention.ts';
-import type { ServiceClock } from '../model/clock.ts';
+import type { Clock, ServiceClock } from '../model/clock.ts';
 import type { Reason } from '../model/delivery.ts';
 import { withoutUser } from '../model/text.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
-import type { DeliveryCount, FlowChange, Store } from '../store/store.ts';
+import type { BodySealer, DeliveryCount, FlowChange, Store } from '../store/store.ts';
 import type { Sweeper } from '../sweeper.ts';
 import type { LiveEvent, LiveEvents } from '../telemetry/events.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Holding } from '../webhooks/holding.ts';
+import type { ProcessKeys } from '../webhooks/learned-keys.ts';
 import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-delivery.ts';
 import type { ReceiverServices, RunAnswers } from '../webhooks/receive.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
@@ -209,6 +210,8 @@ export interface ServicePart {
   readonly unready?: (services: DashboardServices) => Unfit | undefined;
   /** The last arrivals at triggers that it knows. */
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
+  /** Keeps the keys that publishers hand over; without it, none is learned. Only one part can provide it. */
+  readonly learnedKeys?: (given: { readonly clock: Clock; readonly sealer: BodySealer | undefined }) => ProcessKeys;
   readonly start?: (host: Host) => RunningPart;
 }
 

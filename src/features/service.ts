@@ -19,6 +19,7 @@ import { flows } from './flows/service.ts';
 import { hold } from './hold/service.ts';
 import { hosts } from './hosts/service.ts';
 import { keys } from './keys/service.ts';
+import { learnedKeys } from './learned-keys/service.ts';
 import { order } from './order/service.ts';
 import { reconcile } from './reconcile/service.ts';
 import { rehearsal } from './rehearsal/service.ts';
@@ -66,4 +67,5 @@ export const serviceParts: readonly ServicePart[] = [
   approvals,
   doctor,
   signals,
+  learnedKeys,
 ];

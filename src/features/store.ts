@@ -12,6 +12,7 @@ import { flowsStore } from './flows/store.ts';
 import { holdStore } from './hold/store.ts';
 import { httpRequestStore } from './http-request/store.ts';
 import { keysStore } from './keys/store.ts';
+import { learnedKeysStore } from './learned-keys/store.ts';
 import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
@@ -44,4 +45,5 @@ export const storeParts: readonly WrittenPart[] = [
   schedulesStore,
   signalsStore,
   holdStore,
+  learnedKeysStore,
 ];

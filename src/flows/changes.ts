@@ -7,7 +7,7 @@ import type { RefreshFlow } from './engine.ts';
 interface FollowerServices {
   readonly changes: AsyncIterable<Change>;
   readonly refresh: RefreshFlow;
-  readonly learnedKeys: { refresh(flowId: string): Promise<void> };
+  readonly learnedKeys: { refresh(flowId: string): Promise<void> } | undefined;
   /** Updates the features' copies. */
   readonly onChange: (change: FlowChange) => Promise<void>;
   readonly live: Pick<LiveEvents, 'emit'>;
@@ -26,7 +26,7 @@ export function followChanges(services: FollowerServices): () => Promise<void> {
   const { changes, live, logger } = services;
   const readAgain = async (change: FlowChange) => {
     if (change.kind === 'flow') await services.refresh(change.flowId);
-    if (change.kind === 'key') await services.learnedKeys.refresh(change.flowId);
+    if (change.kind === 'key') await services.learnedKeys?.refresh(change.flowId);
     await services.onChange(change);
   };
   const pending = new Map<string, FlowChange>();

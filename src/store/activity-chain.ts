@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
-import type { ChainEnds } from './store.ts';
+import type { ChainEnds } from './contract/activity.ts';
 
 /** How long interventions are kept. Longer than deliveries and runs, since one may ask who did something last year. */
 export const ACTIVITY_DAYS = 365;

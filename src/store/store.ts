@@ -15,6 +15,7 @@ export type * from './contract/examination.ts';
 export type * from './contract/flows.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
+export type { BodySealer } from './sealed-body.ts';
 
 /**
  * Everything that Sluice stores, whatever the backend.

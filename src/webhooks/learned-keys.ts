@@ -1,7 +1,16 @@
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
+import type { Store } from '../store/store.ts';
 import type { KeyOwner, LearnedKeys } from './gate.ts';
 import { handsOverKey, learnsKey } from './keys-in-force.ts';
 import type { Conversation } from './schemes/spec.ts';
+
+/** The learned keys of a process; gates are prepared with it before its store is open. */
+export interface ProcessKeys extends LearnedKeys {
+  /** Reads the keys that were learned earlier. Before that, no key is known and none can be learned. */
+  open(store: Pick<Store, 'of'>): Promise<void>;
+  /** Reads the keys of a flow again, which another process may have learned or forgotten. */
+  refresh(flowId: string): Promise<void>;
+}
 
 /** Keeps the key that a trigger's publisher hands over in a handshake. */
 interface KeySlot {

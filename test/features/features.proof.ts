@@ -38,6 +38,18 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     await fetch(`${flow}/enable`, { method: 'POST' });
     expect((await send()).status).toBe(200);
   },
+  async 'learned-keys'(url) {
+    const inputs = { webhookSlug: 'tasks', webhookSignatureScheme: 'Asana', webhookLearnKey: true };
+    const manifest = { ...githubManifest(), id: OTHER_ID, triggers: { tasks: { type: 'webhook', inputs } } };
+    const deployed = await fetch(`${url}/flows/api/flows/${OTHER_ID}`, {
+      method: 'PUT',
+      body: JSON.stringify(manifest),
+    });
+    expect(deployed.status).toBe(200);
+    const headers = { 'x-hook-secret': 'b537207f20cbfa02357cf448134da559' };
+    const answer = await fetch(`${url}/flows/api/webhook/tasks`, { method: 'POST', headers, body: '{}' });
+    expect([answer.status, answer.headers.get('x-hook-secret')]).toEqual([401, null]);
+  },
   async loops(url) {
     const each = { type: 'ForEach', forEach: [1, 2], steps: { child: { type: 'NoOp' } } };
     const { issues } = await refusedDeploy(url, { steps: { each } });

@@ -6,6 +6,7 @@ import { figuresStore } from '../../src/features/figures/store.ts';
 import { flowsStore } from '../../src/features/flows/store.ts';
 import { httpRequestStore } from '../../src/features/http-request/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
+import { learnedKeysStore } from '../../src/features/learned-keys/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
 import { revisionsStore } from '../../src/features/revisions/store.ts';
@@ -214,7 +215,9 @@ async function fill(store: Store): Promise<void> {
   const schedule = { flowId, triggerKey: 'nightly', cron: '0 3 * * *', timeZone: 'Europe/Berlin', cronOverride: null };
   await store.of(schedulesStore).changeSchedule({ ...schedule, isPaused: true, nextAt: null, lastAt: T0, revision: 0 });
   await startSubRun(store);
-  await store.learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
+  await store
+    .of(learnedKeysStore)
+    .learnKey({ flowId, triggerKey: 'tasks', scheme: 'Asana', secret: body, sealedWith: 'k1', learnedAt: T0 });
   const path = { event: 'pä"sh', path: 'body["a b"].x', firstId: id(1) };
   await store.of(driftStore).commitPayloadWatch({
     ...{ flowId, triggerKey: 'github', version: 0, lastId: id(23) },
@@ -294,7 +297,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     revisions: await store.of(revisionsStore).listRevisions({ flowId: 'renamed', skip: 0, take: 9 }),
     deployed: await store.listDeployed(),
     schedules: await store.of(schedulesStore).listSchedules(),
-    keys: await store.listLearnedKeys(),
+    keys: await store.of(learnedKeysStore).listLearnedKeys(),
     paths: await store.of(driftStore).listPathCounts({ flowId, triggerKey: 'github' }),
     watch: await store.of(driftStore).readPayloadWatch({ flowId, triggerKey: 'github' }),
     drifts: await store.of(driftStore).listPathDrifts(),

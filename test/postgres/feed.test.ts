@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { learnedKeysStore } from '../../src/features/learned-keys/store.ts';
 import { schedulesStore } from '../../src/features/schedules/store.ts';
 import { openPostgresStore } from '../../src/store/postgres/client.ts';
 import { Feed } from '../../src/store/postgres/feed.ts';
@@ -66,7 +67,7 @@ describe('what other replicas change', () => {
     const readers = [two.changes[Symbol.asyncIterator](), two.changes[Symbol.asyncIterator]()];
     await one.deployFlow(deployOf(graphOf({ a: [] })));
     for (const reader of readers) await taken(reader, flowChanged);
-    await one.learnKey(key);
+    await one.of(learnedKeysStore).learnKey(key);
     for (const reader of readers) await taken(reader, keyLearned);
     await one.setFlowEnabled({ flowId, isEnabled: false, at: T0 });
     for (const reader of readers) await taken(reader, flowChanged);
@@ -92,7 +93,7 @@ describe('what other replicas change', () => {
     });
     await client.connect();
     await client.query(`LISTEN "${channelOf(schema)}"`);
-    await one.learnKey(key);
+    await one.of(learnedKeysStore).learnKey(key);
     await heard;
     await client.end();
     expect(payloads).toEqual([keyLearned]);
@@ -153,7 +154,7 @@ describe('what other replicas change', () => {
     await one.deployFlow(deployOf(graphOf({ a: [] })));
     await taken(reader, flowChanged);
     await endListeners(schema);
-    await one.learnKey(key);
+    await one.of(learnedKeysStore).learnKey(key);
     await taken(reader, keyLearned);
   });
 
@@ -166,7 +167,7 @@ describe('what other replicas change', () => {
     await client.query(`INSERT INTO "${schema}".changes (flow_id, kind) VALUES ('late', 'flow')`);
     const two = await openPostgresStore({ ...storeOptions(schema), replica: 'two' });
     const reader = two.changes[Symbol.asyncIterator]();
-    await one.learnKey(key);
+    await one.of(learnedKeysStore).learnKey(key);
     await taken(reader, keyLearned);
     await client.query('COMMIT');
     await client.end();
@@ -182,7 +183,7 @@ describe('what other replicas change', () => {
     await one
       .of(schedulesStore)
       .fireSchedule({ flowId, triggerKey: 'nightly', dueAt: T0, nextAt: null, run: null, at: T0 });
-    await one.learnKey(key);
+    await one.of(learnedKeysStore).learnKey(key);
     for (let value: Change | undefined; value?.kind !== 'key'; ) {
       value = (await reader.next()).value as Change;
       seen.push(value);

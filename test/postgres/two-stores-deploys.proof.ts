@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { learnedKeysStore } from '../../src/features/learned-keys/store.ts';
 import { revisionsStore } from '../../src/features/revisions/store.ts';
 import { type ScheduleRecord, schedulesStore } from '../../src/features/schedules/store.ts';
 import type { PlannedDeploy } from '../../src/store/store.ts';
@@ -225,17 +226,17 @@ describe('of two processes on one database', () => {
     await inEachRound(async (flowId) => {
       await left.applyDeploys([planned(flowId, one, { triggers: { keys: ['b'], moved: [{ from: 'a', to: 'b' }] } })]);
       const learned = await Promise.all([
-        left.learnKey(key(flowId, 'b', 'left')),
-        right.learnKey(key(flowId, 'b', 'right')),
+        left.of(learnedKeysStore).learnKey(key(flowId, 'b', 'left')),
+        right.of(learnedKeysStore).learnKey(key(flowId, 'b', 'right')),
       ]);
       expect(new Set(learned.map(({ secret }) => String(secret))).size).toBe(1);
       // `left` does not know of the rename yet.
-      await left.forgetKey({ flowId, triggerKey: 'b' });
+      await left.of(learnedKeysStore).forgetKey({ flowId, triggerKey: 'b' });
       const [former, own] = await Promise.all([
-        left.learnKey(key(flowId, 'a', 'former')),
-        right.learnKey(key(flowId, 'b', 'own')),
+        left.of(learnedKeysStore).learnKey(key(flowId, 'a', 'former')),
+        right.of(learnedKeysStore).learnKey(key(flowId, 'b', 'own')),
       ]);
-      const kept = (await left.listLearnedKeys()).filter((each) => each.flowId === flowId);
+      const kept = (await left.of(learnedKeysStore).listLearnedKeys()).filter((each) => each.flowId === flowId);
       expect(kept).toContainEqual(own);
       expect(kept.length === 1 ? own : former).toEqual(former);
     });

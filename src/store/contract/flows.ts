@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../model/json.ts';
 import type { ManifestSnapshot, ManifestSource } from '../../model/manifest.ts';
 
 /** Deployed flows and their revisions, and changes to them while runs are in flight. */
-export interface FlowStore extends LearnedKeyStore {
+export interface FlowStore {
   /**
    * Stores the manifest as a new revision, without a source, unless its hash equals the newest one's; a first deploy
    * enables the flow.
@@ -230,26 +230,4 @@ export interface RevisionSummary extends Omit<RevisionRecord, 'snapshot' | 'need
 export interface DeployedRevision {
   readonly flow: FlowRecord;
   readonly revision: RevisionRecord;
-}
-
-/** Keys that publishers handed over in a handshake, by trigger. */
-interface LearnedKeyStore {
-  /** Stores the key unless the trigger has one; yields the stored one. */
-  learnKey(key: LearnedKey): Promise<LearnedKey>;
-  /** In no particular order. */
-  listLearnedKeys(): Promise<LearnedKey[]>;
-  /** Yields whether the trigger had a key. */
-  forgetKey(trigger: { flowId: string; triggerKey: string }): Promise<boolean>;
-}
-
-export interface LearnedKey {
-  readonly flowId: string;
-  readonly triggerKey: string;
-  /** The scheme whose handshake brought the key; the key is valid only for that scheme. */
-  readonly scheme: string;
-  /** Null if it is sealed with a key that this process does not have. */
-  readonly secret: Uint8Array | null;
-  /** Names the key that the stored secret is sealed with; absent if it is plain, as callers of the store see it. */
-  readonly sealedWith?: string | undefined;
-  readonly learnedAt: number;
 }

@@ -5,7 +5,6 @@ import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
 import { flowVerbs } from './flows.ts';
 import { advance } from './follow.ts';
-import { learnedKeyVerbs } from './learned-keys.ts';
 import { leaseVerbs } from './leases.ts';
 import { verbsOfParts } from './part.ts';
 import { type OwnRows, removalVerbs } from './removal.ts';
@@ -34,7 +33,6 @@ const controlVerbs: Verbs<'advance' | 'cancelRun' | 'retryStep' | 'deliverSignal
 /** The kernel's members that are written once, for a backend with these tables of its own. */
 const kernelVerbs = (ownRows: OwnRows) => ({
   ...flowVerbs,
-  ...learnedKeyVerbs,
   ...deployVerbs,
   ...revisionVerbs,
   ...routeVerbs,

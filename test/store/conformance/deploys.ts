@@ -1,4 +1,5 @@
 import { describe, expect } from 'vitest';
+import { learnedKeysStore } from '../../../src/features/learned-keys/store.ts';
 import { revisionsStore } from '../../../src/features/revisions/store.ts';
 import type { Finding } from '../../../src/model/finding.ts';
 import type { PlannedDeploy, Store } from '../../../src/store/store.ts';
@@ -320,7 +321,7 @@ export function deploys({ test }: StoreUnderTest): void {
 
     test('accepts no other key than the one learnt before, until that is forgotten', async (store) => {
       const learn = (triggerKey: string, secret: string) =>
-        store.learnKey({
+        store.of(learnedKeysStore).learnKey({
           flowId,
           triggerKey,
           scheme: 'Asana',
@@ -331,8 +332,8 @@ export function deploys({ test }: StoreUnderTest): void {
       const genuine = await learn('a', 'genuine');
       await deploy(store, 2, rename('a', 'b'));
       expect(await learn('b', 'forged')).toEqual(genuine);
-      expect(await store.listLearnedKeys()).toEqual([genuine]);
-      expect(await store.forgetKey({ flowId, triggerKey: 'b' })).toBe(true);
+      expect(await store.of(learnedKeysStore).listLearnedKeys()).toEqual([genuine]);
+      expect(await store.of(learnedKeysStore).forgetKey({ flowId, triggerKey: 'b' })).toBe(true);
       expect(await learn('b', 'made again')).toMatchObject({ triggerKey: 'b' });
     });
 

@@ -1,13 +1,21 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import type { Store } from '../../src/store/store.ts';
-import { gateChain, gatePreparer } from '../../src/webhooks/gates/index.ts';
-import { takeKey } from '../../src/webhooks/handshakes.ts';
-import { runGates } from '../../src/webhooks/pipeline.ts';
-import { createLearnedKeys } from '../../src/webhooks/process-keys.ts';
-import { createTriggerTable } from '../../src/webhooks/triggers.ts';
-import { openEmptyStore } from '../database.ts';
-import { deployedFlow, FakeClock, FLOW_ID, sampleDelivery, sampleSettings, sampleTrigger } from './samples.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import { createLearnedKeys } from '../../../src/features/learned-keys/service.ts';
+import { learnedKeysStore } from '../../../src/features/learned-keys/store.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { gateChain, gatePreparer } from '../../../src/webhooks/gates/index.ts';
+import { takeKey } from '../../../src/webhooks/handshakes.ts';
+import { runGates } from '../../../src/webhooks/pipeline.ts';
+import { createTriggerTable } from '../../../src/webhooks/triggers.ts';
+import { openEmptyStore } from '../../database.ts';
+import {
+  deployedFlow,
+  FakeClock,
+  FLOW_ID,
+  sampleDelivery,
+  sampleSettings,
+  sampleTrigger,
+} from '../../webhooks/samples.ts';
 
 const OWNER = { flowId: FLOW_ID, triggerKey: 'webhook', scheme: 'Asana' };
 const SECRET = 'b537207f20cbfa02357cf448134da559';
@@ -18,15 +26,15 @@ async function openStore() {
   return store;
 }
 
-async function keysOf(store: Store) {
-  const keys = createLearnedKeys(new FakeClock());
+async function keysOf(store: Pick<Store, 'of'>) {
+  const keys = createLearnedKeys({ clock: new FakeClock(), sealer: undefined });
   await keys.open(store);
   return keys;
 }
 
 describe('learned keys', () => {
   it('are not learned before the store is open', async () => {
-    const keys = createLearnedKeys(new FakeClock());
+    const keys = createLearnedKeys({ clock: new FakeClock(), sealer: undefined });
     await expect(keys.learn(OWNER, SECRET)).rejects.toThrow('not open');
     expect(keys.find(OWNER)).toBeUndefined();
   });
@@ -65,14 +73,13 @@ describe('learned keys', () => {
   it('that this process learns while it reads them again are kept', async () => {
     const store = await openStore();
     let onRead = async () => {};
-    const here = await keysOf({
-      ...store,
-      async listLearnedKeys() {
-        const stale = await store.listLearnedKeys();
-        await onRead();
-        return stale;
-      },
-    });
+    const own = store.of(learnedKeysStore);
+    const listLearnedKeys = async () => {
+      const stale = await own.listLearnedKeys();
+      await onRead();
+      return stale;
+    };
+    const here = await keysOf({ of: () => ({ ...own, listLearnedKeys }) as never });
     onRead = async () => {
       await here.learn(OWNER, SECRET);
     };
@@ -117,5 +124,5 @@ it('hears a gate of the operator’s that judges behind the signature, before it
   const judgement = await runGates(trigger.gates, delivery, 'Enforce');
   expect(judgement.reason).toBe('key_not_configured');
   expect(await takeKey(SECRET, { delivery, trigger, judgement })).toMatchObject({ reason: 'ip_not_allowed' });
-  expect(await store.listLearnedKeys()).toEqual([]);
+  expect(await store.of(learnedKeysStore).listLearnedKeys()).toEqual([]);
 });

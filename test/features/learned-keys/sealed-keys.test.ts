@@ -1,9 +1,9 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { bodySealer, newKey } from '../../src/store/sealed-body.ts';
-import { withSealedKeys } from '../../src/store/sealed-keys.ts';
-import { openSqliteStore } from '../../src/store/sqlite/client.ts';
-import type { LearnedKey } from '../../src/store/store.ts';
-import { flowId, T0 } from './samples.ts';
+import { withSealedKeys } from '../../../src/features/learned-keys/sealed-keys.ts';
+import { type LearnedKey, learnedKeysStore } from '../../../src/features/learned-keys/store.ts';
+import { bodySealer, newKey } from '../../../src/store/sealed-body.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
+import { flowId, T0 } from '../../store/samples.ts';
 
 const sealer = bodySealer(newKey());
 const SECRET = Buffer.from('b537207f20cbfa02357cf448134da559');
@@ -11,8 +11,9 @@ const LEARNED: LearnedKey = { flowId, triggerKey: 'tasks', scheme: 'Asana', secr
 const textOf = (key: LearnedKey | undefined) => Buffer.from(key?.secret ?? []).toString();
 
 async function openStores() {
-  const plain = await openSqliteStore({ path: ':memory:' });
-  onTestFinished(() => plain.close());
+  const store = await openSqliteStore({ path: ':memory:' });
+  onTestFinished(() => store.close());
+  const plain = store.of(learnedKeysStore);
   return { plain, sealed: withSealedKeys(plain, sealer) };
 }
 

@@ -1,30 +1,22 @@
-import type { Clock } from '../model/clock.ts';
-import type { LearnedKey, Store } from '../store/store.ts';
-import type { KeyOwner, LearnedKeys } from './gate.ts';
-import { isSameSecret } from './schemes/handshake.ts';
-
-type KeyStore = Pick<Store, 'listLearnedKeys' | 'learnKey' | 'forgetKey'>;
-
-/** The learned keys of the process; gates are prepared with it before its store is open. */
-interface ProcessKeys extends LearnedKeys {
-  /** Reads the keys that were learned earlier. Before that, no key is known and none can be learned. */
-  open(store: KeyStore): Promise<void>;
-  /** Reads the keys of a flow again, which another process may have learned or forgotten. */
-  refresh(flowId: string): Promise<void>;
-}
+import { type ServicePart, servicePart } from '../../dashboard/services.ts';
+import type { KeyOwner } from '../../webhooks/gate.ts';
+import { isSameSecret } from '../../webhooks/schemes/handshake.ts';
+import { withSealedKeys } from './sealed-keys.ts';
+import { type LearnedKey, learnedKeysStore } from './store.ts';
 
 /** Keeps keys in memory, since gates must not wait for a disk. A key is durable in the store before it is announced. */
-export function createLearnedKeys(clock: Clock): ProcessKeys {
+export const createLearnedKeys: NonNullable<ServicePart['learnedKeys']> = ({ clock, sealer }) => {
   const keys = new Map<string, LearnedKey>();
-  let opened: KeyStore | undefined;
+  let opened: ReturnType<typeof withSealedKeys> | undefined;
   const openStore = () => {
     if (opened === undefined) throw new Error('the store of learned keys is not open yet');
     return opened;
   };
   return {
     async open(store) {
-      for (const key of await store.listLearnedKeys()) keys.set(nameOf(key), key);
-      opened = store;
+      const own = withSealedKeys(store.of(learnedKeysStore), sealer);
+      for (const key of await own.listLearnedKeys()) keys.set(nameOf(key), key);
+      opened = own;
     },
     async refresh(flowId) {
       const before = new Map(keys);
@@ -57,7 +49,7 @@ export function createLearnedKeys(clock: Clock): ProcessKeys {
       return wasKnown;
     },
   };
-}
+};
 
 function isSame(kept: LearnedKey, { scheme }: KeyOwner, secret: string): boolean {
   const text = secretOf(kept);
@@ -71,3 +63,5 @@ function secretOf({ secret }: LearnedKey): string | undefined {
 function nameOf({ flowId, triggerKey }: Pick<KeyOwner, 'flowId' | 'triggerKey'>): string {
   return `${flowId}/${triggerKey}`;
 }
+
+export const learnedKeys = servicePart({ name: 'learned-keys', learnedKeys: createLearnedKeys });

@@ -1,11 +1,12 @@
-import { type BodySealer, sealedBytes } from './sealed-body.ts';
-import type { LearnedKey, Store } from './store.ts';
+import type { Members } from '../../store/part.ts';
+import { type BodySealer, sealedBytes } from '../../store/sealed-body.ts';
+import type { LearnedKey, learnedKeysStore } from './store.ts';
 
-type KeyStore = Pick<Store, 'learnKey' | 'listLearnedKeys' | 'forgetKey'>;
+type KeyStore = Members<typeof learnedKeysStore>;
 
 /**
- * Seals learned keys at rest. A key sealed with another key, or tampered with, reads as one without a
- * secret: it verifies nothing, and still prevents other keys from taking its place.
+ * Seals learned keys at rest. A key sealed with another key, or tampered with, reads as one without a secret: it
+ * verifies nothing, and still prevents other keys from taking its place.
  */
 export function withSealedKeys(store: KeyStore, sealer: BodySealer | undefined): KeyStore {
   const opened = (key: LearnedKey): LearnedKey => {
