@@ -1,10 +1,11 @@
 import type { Environment } from '@marcbachmann/cel-js';
+import { UnsignedInt } from '@marcbachmann/cel-js/evaluator';
 import { RE2JS } from 're2js';
 import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import { asInt, ConversionError, fromCel, isEqual, isRecord, kindOf, ofTimes, toOperand } from './values.ts';
+import { asInt, ConversionError, isEqual, isRecord, ofTimes, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -148,19 +149,28 @@ function meterNode(node: CheckedNode): void {
   if (node.handle !== undefined) node.handle = meteredHandle(node, node.handle);
 }
 
-/** The library leaves out keys such as `constructor`, and takes whatever there is as a key. */
+/** The library leaves out keys such as `constructor`, and takes anything as a key, even twice. */
 function makeRecord(evaluator: Evaluator, args: unknown, context: unknown): unknown {
-  const entries = args as readonly (readonly [key: unknown, value: unknown])[];
-  return Object.fromEntries(
-    entries.map(([key, value]) => [keyOf(evaluator.run(key, context)), evaluator.run(value, context)]),
-  );
+  const made = new Map<string, unknown>();
+  for (const [given, value] of args as readonly (readonly [key: unknown, value: unknown])[]) {
+    const key = keyOf(evaluator.run(given, context));
+    if (key === undefined) throw new ConversionError('a key of an object is a text, a whole number, true or false');
+    if (made.has(key)) throw new ConversionError('an object has one key twice');
+    made.set(key, evaluator.run(value, context));
+  }
+  return Object.fromEntries(made);
 }
 
-function keyOf(value: unknown): string {
-  const key = fromCel(value, current);
-  if (isCollection(key))
-    throw new ConversionError(`a key of an object is a text or a number, and this is ${kindOf(key)}`);
-  return typeof key === 'string' ? key : JSON.stringify(key);
+/** The key as a text, as in JSON: 1 is the key "1". Undefined if CEL has no such keys. */
+function keyOf(value: unknown): string | undefined {
+  const key = toOperand(value);
+  if (key instanceof UnsignedInt || Number.isSafeInteger(key)) return String(key);
+  return ['string', 'bigint', 'boolean'].includes(typeof key) ? String(key) : undefined;
+}
+
+function valueAt(record: Readonly<Record<string, unknown>>, given: unknown): unknown {
+  const key = keyOf(given);
+  return key !== undefined && Object.hasOwn(record, key) ? record[key] : undefined;
 }
 
 /** Changes parts of an environment's evaluator that cost without bound, or take a property of the data for its type. */
@@ -194,11 +204,10 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
     case '.':
     case '[]':
       return (left, right, ...rest) => {
-        const key = op === '[]' ? toOperand(right) : right;
-        if (!isRecord(left)) return handle(toOperand(left), key, ...rest);
-        const found = typeof key === 'string' && Object.hasOwn(left, key) ? left[key] : undefined;
+        if (!isRecord(left)) return handle(toOperand(left), toOperand(right), ...rest);
         // With an empty map, the library reports that the key does not exist.
-        return found === undefined ? handle({}, key, ...rest) : found;
+        const found = valueAt(left, right);
+        return found === undefined ? handle({}, toOperand(right), ...rest) : found;
       };
     case '==':
     case '!=':
@@ -210,8 +219,11 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
         return isEqual(left, right, current) === (op === '==');
       };
     case 'in':
-      return (left, right, ...rest) =>
-        Array.isArray(right) ? isIn(left, right, current) : handle(toOperand(left), toOperand(right), ...rest);
+      return (left, right, ...rest) => {
+        if (isRecord(right)) return valueAt(right, left) !== undefined;
+        if (!Array.isArray(right)) return handle(toOperand(left), toOperand(right), ...rest);
+        return right.some((item) => isEqual(left, item, current));
+      };
     case '+':
     case '-':
       return (left, right, ...rest) => {
@@ -323,8 +335,4 @@ function chargeShorter(left: unknown, right: unknown): void {
 
 function isCollection(value: unknown): boolean {
   return Array.isArray(value) || isRecord(value);
-}
-
-function isIn(value: unknown, list: readonly unknown[], budget: Budget): boolean {
-  return list.some((item) => isEqual(value, item, budget));
 }

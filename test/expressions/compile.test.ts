@@ -268,7 +268,7 @@ describe('an object that an expression makes', () => {
     ['{"constructor": "Ferrari"}.constructor', '"Ferrari"'],
     ['"constructor" in {trigger.body.key: 1}', 'true'],
     ['size({"prototype": 1, "a": 2})', '2'],
-    ['{trigger.body.big: 1, trigger.body.price: 2, 7: 3}', '{"7":3,"12345678901234567890":1,"1.10":2}'],
+    ['{trigger.body.big: 1, 7: 3}', '{"7":3,"12345678901234567890":1}'],
     ['{true: 1}', '{"true":1}'],
   ])('%s keeps its keys', (source, json) => {
     const made = compileExpression(source).evaluate(given);
@@ -276,8 +276,10 @@ describe('an object that an expression makes', () => {
     if (json === null) expect(Object.getPrototypeOf(made)).toBe(Object.prototype);
   });
 
-  it.each(['trigger.body.list', 'trigger.body', '{"a": 1}'])('has no key made of %s', (key) => {
-    expect(() => compileExpression(`{${key}: 1}`).evaluate(given)).toThrow('a key of an object is a text or a number');
+  it.each(['trigger.body.list', 'trigger.body', '{"a": 1}', 'trigger.body.price'])('has no key made of %s', (key) => {
+    expect(() => compileExpression(`{${key}: 1}`).evaluate(given)).toThrow(
+      'a key of an object is a text, a whole number',
+    );
   });
 });
 

@@ -83,6 +83,31 @@ describe('places in a text count characters, as its size does', () => {
   });
 });
 
+describe('keys of an object', () => {
+  test.each<[string, Json, Json]>([
+    ['{1: "a", 2u: "b", true: "c", body: "d"}', 3, { 1: 'a', 2: 'b', 3: 'd', true: 'c' }],
+    ['[{1: "a"}[1], {2u: "b"}[2], {true: "c"}[true], {body: "d"}[3]]', 3, ['a', 'b', 'c', 'd']],
+    ['[1 in {1: 2}, body in {"3": 2}, "1" in {dyn("2"): 1}]', 3, [true, true, false]],
+    [
+      '[null, 1.5, [1.5], {}, b"a"].map(x, x in body)',
+      { null: 1, '1.5': 1, '[object Object]': 1, YQ: 1 },
+      [false, false, false, false, false],
+    ],
+    ['"toString" in body || "constructor" in {}', {}, false],
+  ])('%s', (source, body, expected) => expect(ofBody(source, body)).toEqual(expected));
+
+  it.each(['{"a": 1, body: 2}', '{1: 1, "1": 2}', '{1: 1, dyn(1u): 2}', '{body: {}, "b": 1, body: 1}'])(
+    '%s has one of them twice',
+    (source) => expect(() => ofBody(source, 'a')).toThrow('an object has one key twice'),
+  );
+
+  it.each(['null', '1.5', 'body', '1e300', 'b"a"', 'timestamp(0)', 'duration("1s")', 'int', '[1]', '{}'])(
+    '%s is none',
+    (key) =>
+      expect(() => ofBody(`{${key}: 1}`, -0.5)).toThrow('a key of an object is a text, a whole number, true or false'),
+  );
+});
+
 test('lowerAscii and upperAscii change ASCII letters alone', () => {
   expect(ofBody('body.lowerAscii() + " " + body.upperAscii()', 'AbİßÉé')).toBe('abİßÉé ABİßÉé');
 });
