@@ -1,4 +1,5 @@
-import { asInt, ConversionError } from './values.ts';
+import { Duration } from '@marcbachmann/cel-js/evaluator';
+import { asInt, ConversionError, ofTimes } from './values.ts';
 
 type Operands = readonly unknown[];
 type Call = (operands: Operands) => unknown;
@@ -11,7 +12,8 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
   int: (operands, call) => asInt(call(readable(operands, INTEGER, 'int() got a text that is not a whole number'))),
   uint: (operands, call) => call(readable(operands, INTEGER, 'uint() got a text that is not a whole number')),
   double: (operands, call) => call(readable(operands, DOUBLE, 'double() got a text that is not a number')),
-  duration: (operands, call) => call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')),
+  duration: (operands, call) =>
+    ofTimes('+', call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')), new Duration(0)),
   timestamp: ([given], call) => call([typeof given === 'string' ? toTime(given) : given]),
   string: ([given], call) => (given instanceof Uint8Array ? toText(given) : call([given])),
   split([text, separator, ...most], call) {
@@ -36,8 +38,11 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
   getHours: field((date) => date.getUTCHours()),
   getMinutes: field((date) => date.getUTCMinutes()),
   getSeconds: field((date) => date.getUTCSeconds()),
-  getMilliseconds: field((date) => date.getUTCMilliseconds()),
+  getMilliseconds: ([given, zone], call) =>
+    given instanceof Duration ? BigInt(given.nanos) / 1_000_000n : milliseconds([given, zone], call),
 };
+
+const milliseconds = field((date) => date.getUTCMilliseconds());
 
 const DAY_MS = 86_400_000;
 

@@ -5,7 +5,7 @@ import { isExactNumber } from '../model/json.ts';
 import { Budget, BudgetError } from './budget.ts';
 import { CORRECTIONS } from './corrections.ts';
 import { DOCUMENT_FUNCTIONS } from './documents.ts';
-import { asInt, ConversionError, isEqual, isRecord, ofTimes, toOperand } from './values.ts';
+import { asInt, ConversionError, inOrder, isEqual, isRecord, ofTimes, toOperand } from './values.ts';
 
 type Handle = (...operands: unknown[]) => unknown;
 
@@ -249,7 +249,7 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
     default:
       return (left, right, ...rest) => {
         chargeShorter(left, right);
-        return handle(toOperand(left), toOperand(right), ...rest);
+        return handle(...inOrder(left, right), ...rest);
       };
   }
 }

@@ -173,10 +173,19 @@ export function ofTimes(operator: '+' | '-', left: unknown, right: unknown): Dat
   const isNone = right instanceof Date && (operator === '+') === left instanceof Date;
   if (one === undefined || other === undefined || isNone) return undefined;
   const nanos = operator === '+' ? one + other : one - other;
+  if (!isTime && (nanos < MIN_INT || nanos > MAX_INT))
+    throw new ConversionError('a duration is shorter than 2562048 hours');
   if (!isTime) return new Duration(nanos / NANOS, Number(nanos % NANOS));
   const ms = Number(nanos / NANOS_PER_MS) - (nanos % NANOS_PER_MS < 0n ? 1 : 0);
   if (ms >= FIRST_TIME && ms <= LAST_TIME) return new Date(ms);
   throw new ConversionError('a time is in the years 1 to 9999');
+}
+
+/** Operands that the library orders as CEL does: durations by all their digits. */
+export function inOrder(left: unknown, right: unknown): readonly [unknown, unknown] {
+  if (!(left instanceof Duration && right instanceof Duration)) return [toOperand(left), toOperand(right)];
+  const nanos = nanosOf(left) - nanosOf(right);
+  return [new Duration(nanos / NANOS, Number(nanos % NANOS)), new Duration(0)];
 }
 
 /** Such as `90s` or `-1.5s`. */
