@@ -74,6 +74,7 @@ export function compileExpression(source: string, reads: Reader = 'step', vars?:
     });
   }
   const parsed = parse(source, reads);
+  refuseMixedRelations(source);
   const { references, shadowedAt } = findReferences(parsed.ast, source, reads);
   if (shadowedAt !== undefined) {
     throw new ExpressionError({ expression: source, reason: 'a variable hides a root', position: shadowedAt });
@@ -146,6 +147,18 @@ function parse(source: string, reads: Reader) {
     return environment.parse(renameIdentifier(withoutAlias, 'loop', LOOP_ALIAS));
   } catch (error) {
     throw compileError(source, error, reads);
+  }
+}
+
+/** CEL reads `a == b in c` as `(a == b) in c`; its library, as people do, as `a == (b in c)`. */
+function refuseMixedRelations(source: string): void {
+  const outer: boolean[] = [];
+  let isCompared = false;
+  for (const { 0: token, index } of withoutLiterals(source).matchAll(/[([{}\])?:,]|&&|\|\||[=!]=|[<>]=?|\bin\b/g)) {
+    const reason = 'after == or !=, this needs parentheses, as in a == (b in c)';
+    if (isCompared && /[<>n]/.test(token)) throw new ExpressionError({ expression: source, reason, position: index });
+    if (/[([{]/.test(token)) outer.push(isCompared);
+    isCompared = /[)\]}]/.test(token) ? outer.pop() === true : /[=!]=/.test(token);
   }
 }
 

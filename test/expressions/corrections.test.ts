@@ -83,6 +83,31 @@ describe('places in a text count characters, as its size does', () => {
   });
 });
 
+describe('relations', () => {
+  it.each([
+    'true == body in ["a"]',
+    'body == 1 < 2',
+    '[1].exists(x, x != 1 // (\n in [true])',
+    '1 < 2 == true >= false',
+    '(body) != (1) in ([1])',
+  ])('CEL reads %s from left to right, its library does not', (source) =>
+    expect(() => ofBody(source)).toThrow('this needs parentheses'),
+  );
+
+  test.each<[string, Json]>([
+    ['1 < 2 == true', true],
+    ['"a" in ["a"] != false', true],
+    ['true == (1 < 2)', true],
+    ['(true == true) in [true]', true],
+    ['1 == 1 && 1 < 2 || 2 == 3 && 1 in [1]', true],
+    ['1 == 1 ? 1 < 2 : 2 > 3', true],
+    ['[1 == 2, 1 < 2][0] == ({"a": 1 == 1}.a)', false],
+    ['{"a": 1 == 1, "b": 1 < 2}.b', true],
+    ['"1 == 1 < 2" == \'1 in 2\' // == 1 < 2', false],
+    ['[1, 2].filter(x, x == 2)[0] < 3', true],
+  ])('%s', (source, expected) => expect(ofBody(source)).toBe(expected));
+});
+
 describe('keys of an object', () => {
   test.each<[string, Json, Json]>([
     ['{1: "a", 2u: "b", true: "c", body: "d"}', 3, { 1: 'a', 2: 'b', 3: 'd', true: 'c' }],
