@@ -26,6 +26,13 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
   },
   lowerAscii: ([text], call) => (typeof text === 'string' ? inOtherCase(text, 'A', 'Z') : call([text])),
   upperAscii: ([text], call) => (typeof text === 'string' ? inOtherCase(text, 'a', 'z') : call([text])),
+  trim([text], call) {
+    if (typeof text !== 'string') return call([text]);
+    let [start, end] = [0, text.length];
+    while (start < end && SPACE.test(text.charAt(start))) start += 1;
+    while (end > start && SPACE.test(text.charAt(end - 1))) end -= 1;
+    return text.slice(start, end);
+  },
   substring: ([text, ...places], call) => call([text, ...places.map((place) => unitAt(text, place))]),
   indexOf: found,
   lastIndexOf: found,
@@ -91,6 +98,9 @@ function inOtherCase(text: string, first: string, last: string): string {
   }
   return units.toString('utf16le');
 }
+
+/** White space of Unicode. To JavaScript, U+FEFF is white space too, and U+0085 is not. */
+const SPACE = /[^\S\ufeff]|\x85/;
 
 const SURROGATE = /[\ud800-\udfff]/;
 

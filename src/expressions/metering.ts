@@ -13,6 +13,8 @@ type Handle = (...operands: unknown[]) => unknown;
 interface CheckedNode {
   readonly op: string;
   readonly start: number;
+  readonly end: number;
+  readonly input: string;
   readonly args: unknown;
   readonly meta: { readonly alternate?: CheckedNode; readonly macro?: Macro; readonly evaluate: Evaluate };
   /** Applies the operator or function to evaluated operands. */
@@ -39,7 +41,7 @@ const ERROR_STEPS = 300;
 /** A time zone is looked up by name at every call. */
 const TIME_ZONE_STEPS = 2_000;
 const SEARCHES: ReadonlySet<string> = new Set(['contains', 'indexOf', 'lastIndexOf', 'split']);
-const COUNTS: ReadonlySet<string> = new Set(['size', 'substring', 'indexOf', 'lastIndexOf']);
+const COUNTS: ReadonlySet<string> = new Set(['size', 'substring', 'indexOf', 'lastIndexOf', 'trim']);
 /** A longer search text defeats the engine's search tables: then each position of the text can cost its length. */
 const MAX_TABLED_SEARCH = 250;
 const PAIRS_PER_STEP = 256;
@@ -134,6 +136,9 @@ function isNode(value: object): value is CheckedNode {
 
 function meterNode(node: CheckedNode): void {
   const { alternate, macro, evaluate } = node.meta;
+  // The library takes each character for one byte, CEL its UTF-8.
+  if (node.args instanceof Uint8Array && /[^\0-\x7f]/.test(node.input.slice(node.start, node.end)))
+    throw new PatternError('b"…" takes only ASCII; bytes("…") takes any text');
   const inner: Evaluate =
     alternate !== undefined
       ? (evaluator, _, context) => alternate.evaluate(evaluator, alternate, context)
@@ -248,7 +253,8 @@ function meteredHandle({ op, args, start }: CheckedNode, handle: Handle): Handle
       return (operand, ...rest) => handle(toOperand(operand), ...rest);
     default:
       return (left, right, ...rest) => {
-        chargeShorter(left, right);
+        chargeSize(left);
+        chargeSize(right);
         return handle(...inOrder(left, right), ...rest);
       };
   }

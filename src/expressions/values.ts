@@ -181,12 +181,15 @@ export function ofTimes(operator: '+' | '-', left: unknown, right: unknown): Dat
   throw new ConversionError('a time is in the years 1 to 9999');
 }
 
-/** Operands that the library orders as CEL does: durations by all their digits. */
+/** Operands that the library orders as CEL does: durations by all their digits, texts by characters, not UTF-16 units. */
 export function inOrder(left: unknown, right: unknown): readonly [unknown, unknown] {
+  if (typeof left === 'string' && typeof right === 'string') return [bytesOf(left), bytesOf(right)];
   if (!(left instanceof Duration && right instanceof Duration)) return [toOperand(left), toOperand(right)];
   const nanos = nanosOf(left) - nanosOf(right);
   return [new Duration(nanos / NANOS, Number(nanos % NANOS)), new Duration(0)];
 }
+
+const bytesOf = (text: string) => Buffer.from(text).toString('latin1');
 
 /** Such as `90s` or `-1.5s`. */
 function durationText(duration: Duration): string {

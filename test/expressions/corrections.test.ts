@@ -18,6 +18,7 @@ describe('texts are read as CEL defines it', () => {
     ['string(b"abc")', 'abc'],
     ['string(b"\\xef\\xbb\\xbfabc") == "\\ufeffabc"', true],
     ['timestamp("2009-02-13T23:31:30Z").getHours("02:00")', 1],
+    ['bytes("é") == b\'\'\'\\303\\251\'\'\' && bytes("~") == b"~"', true],
   ])('%s', (source, expected) => expect(ofBody(source)).toEqual(expected));
 
   test.each([
@@ -35,6 +36,10 @@ describe('texts are read as CEL defines it', () => {
   ])('%s refuses %j, and quotes nothing of it', (source, body, problem) => {
     expect(() => ofBody(source, body)).toThrow(`${problem}`);
     if (body !== '') expect(() => ofBody(source, body)).not.toThrow(`"${body}"`);
+  });
+
+  it.each(['b"ÿ"', "B'''a\n€'''", '[1].map(x, b"😀" + b"a")'])('refuses %s, which would lose bytes', (source) => {
+    expect(() => ofBody(source)).toThrow('bytes("…") takes any text');
   });
 
   it('reads a long text once', () => {
@@ -106,6 +111,18 @@ describe('relations', () => {
     ['"1 == 1 < 2" == \'1 in 2\' // == 1 < 2', false],
     ['[1, 2].filter(x, x == 2)[0] < 3', true],
   ])('%s', (source, expected) => expect(ofBody(source)).toBe(expected));
+
+  it('of texts compare characters', () => {
+    const texts = ['', 'a', 'a\uffff', 'a😀', 'a😀!', 'a𝒳', 'b', '\ue000', '😀'];
+    const sorted = [...texts].sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));
+    for (const [place, text] of sorted.entries()) {
+      const before = sorted.map((_, other) => other < place);
+      expect(ofBody('body.all.map(x, x < body.text)', { all: sorted, text })).toEqual(before);
+      expect(ofBody('body.all.map(x, !(body.text <= x))', { all: sorted, text })).toEqual(before);
+      expect(ofBody('body.all.map(x, body.text > x)', { all: sorted, text })).toEqual(before);
+      expect(ofBody('body.all.map(x, !(x >= body.text))', { all: sorted, text })).toEqual(before);
+    }
+  });
 });
 
 describe('keys of an object', () => {
@@ -131,6 +148,14 @@ describe('keys of an object', () => {
     (key) =>
       expect(() => ofBody(`{${key}: 1}`, -0.5)).toThrow('a key of an object is a text, a whole number, true or false'),
   );
+});
+
+test.each<[string, Json]>([
+  ['body.trim()', '\ufeff\u3000a\u00a0\u0085\u180e'],
+  ['body.trim() + dyn("\\u0085\\u2028 \\t\\r\\n\\v\\f\\u205f").trim()', '\ufeff\u3000a\u00a0\u0085\u180e'],
+  ['body.substring(1).trim()', 'a\u00a0\u0085\u180e'],
+])('%s removes the white space of Unicode alone', (source, expected) => {
+  expect(ofBody(source, '\ufeff\u3000a\u00a0\u0085\u180e\u2003\u0085')).toBe(expected);
 });
 
 test('lowerAscii and upperAscii change ASCII letters alone', () => {
