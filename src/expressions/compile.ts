@@ -132,6 +132,7 @@ function makeEnvironment(roots: readonly string[]): Environment {
     limits: { maxAstNodes: 2000, maxDepth: 64, maxListElements: 500, maxMapEntries: 500 },
   });
   registerMixedArithmetic(made);
+  made.registerFunction('int(uint): int', ({ value }) => value);
   for (const [name, read] of Object.entries(DOCUMENT_FUNCTIONS)) {
     made.registerFunction(`${name}(string): ${name === 'base64Decode' ? 'string' : 'dyn'}`, read);
   }

@@ -223,17 +223,19 @@ const INTEGERS: Readonly<Record<string, Calculation<bigint>>> = {
   '+': (left, right) => left + right,
   '-': (left, right) => left - right,
   '*': (left, right) => left * right,
+  '/': (left, right) => left / right,
   '%': (left, right) => left % right,
 };
 
 /** Operands are numbers or CEL integers: a bigint, or an object whose value is one. */
 function calculateMixed(operator: string, left: unknown, right: unknown): unknown {
   const [one, other] = [Object(left).valueOf(), Object(right).valueOf()];
+  const isInteger = typeof one === 'bigint' && typeof other === 'bigint';
   const isLarge = [one, other].some((value) => typeof value === 'bigint' && !Number.isSafeInteger(Number(value)));
   const isWhole = [one, other].every((value) => typeof value === 'bigint' || Number.isSafeInteger(value));
-  const exactly = INTEGERS[operator];
-  if (!isLarge || !isWhole || exactly === undefined) return DOUBLES[operator]?.(Number(one), Number(other));
-  if (operator === '%' && Number(other) === 0) return Number.NaN;
+  const exactly = isInteger || (isLarge && isWhole && operator !== '/') ? INTEGERS[operator] : undefined;
+  if (exactly === undefined) return DOUBLES[operator]?.(Number(one), Number(other));
+  if ('/%'.includes(operator) && Number(other) === 0) throw new ConversionError('division by zero');
   const result = toOperand(JSON.rawJSON(exactly(BigInt(one), BigInt(other)).toString()));
   if (typeof result === 'number') throw new ConversionError('integer overflow');
   return result;

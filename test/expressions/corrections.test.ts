@@ -57,12 +57,19 @@ describe('an int has 64 bits', () => {
     'int(-1e19)',
     '-(-9223372036854775807 - 1)',
     '(-9223372036854775807 - 1) / -1',
+    'int(18446744073709551615u)',
   ])('beyond them %s fails', (source) => expect(() => ofBody(source, 2 ** 63)).toThrow('integer overflow'));
 
   test.each<[string, Json]>([
     ['int(-7.9)', -7],
     ['int(9223372036854774784.0) == 9223372036854774784', true],
     ['-(-9223372036854775807) == 9223372036854775807', true],
+    ['int(7u) + int(uint(1.9)) == 8', true],
+    ['uint("7") / 2', 3],
+    ['(uint("7") + 2) / 2', 4],
+    ['18446744073709551615u / 2 == 9223372036854775807', true],
+    ['5 - 6u', -1],
+    ['-7 % 2u', -1],
   ])('%s', (source, expected) => expect(ofBody(source)).toBe(expected));
 });
 
@@ -87,6 +94,10 @@ describe('places in a text count characters, as its size does', () => {
     for (const place of [6, 7, 8]) expect(() => ofBody(`body.substring(${place})`, 'a😀b😀c')).toThrow('out of range');
   });
 });
+
+it.each(['1 / 0u', '1u / 0', '5 % 0u'])('%s divides by zero', (source) =>
+  expect(() => ofBody(source)).toThrow('division by zero'),
+);
 
 describe('relations', () => {
   it.each([
