@@ -180,6 +180,8 @@ function checkProperties(source: string, { root, path, position }: Reference): v
 }
 
 function compileError(source: string, error: unknown, reads: Reader): ExpressionError {
+  if (String(error).includes("' overlaps with '"))
+    return new ExpressionError({ expression: source, reason: 'the type of an empty list is open; write dyn([])' });
   if (!(error instanceof ParseError || error instanceof CelTypeError)) throw error;
   const position = error.range?.start;
   if (error.code !== 'unknown_variable' || position === undefined) {

@@ -161,6 +161,12 @@ describe('keys of an object', () => {
   );
 });
 
+it('reports an empty list whose type stays open', () => {
+  for (const source of ['[].map(n, n / 2)', '{}["a"] > 1', '([] + [1]).all(n, n > 0)'])
+    expect(() => ofBody(source)).toThrow(/^expression ".*": .*dyn\(\[\]\)/);
+  expect(ofBody('dyn([]).map(n, n / 2)')).toEqual([]);
+});
+
 test.each<[string, Json]>([
   ['body.trim()', '\ufeff\u3000a\u00a0\u0085\u180e'],
   ['body.trim() + dyn("\\u0085\\u2028 \\t\\r\\n\\v\\f\\u205f").trim()', '\ufeff\u3000a\u00a0\u0085\u180e'],
