@@ -85,18 +85,36 @@ describe('search keys of runs', () => {
     expect(await found(store, { search: 'push' })).toEqual(newest);
   });
 
-  test('leave the index with their runs, and are found where the numbers of removed runs are given again', async () => {
+  test('leave the index with their runs, as do its segments, and no number is given again', async () => {
     const path = newPath();
     const store = await openStore(path);
-    await accept(store, 1, MANY);
-    expect(readRows(path, 'SELECT 1 FROM run_key_index')).toHaveLength(2 * 2048);
+    await accept(store, 1, MORE);
+    expect(readRows(path, 'SELECT 1 FROM run_key_index')).toHaveLength(2 * 4096);
     await purge(store, T0 + 1);
     expect(readRows(path, 'SELECT 1 FROM run_key_index')).toEqual([]);
-    await accept(store, MANY + 1, MANY + 3);
-    await expectFound(store, [MANY + 1, MANY + 3]);
-    await accept(store, MANY + 4, MANY + 2500);
-    expect(readRows(path, 'SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 1, last_run: 2048 }]);
-    await expectFound(store, [MANY + 1, MANY + 2048, MANY + 2500]);
+    await accept(store, MORE + 1, MORE + 3);
+    await expectFound(store, [MORE + 1, MORE + 3]);
+    await accept(store, MORE + 4, MORE + 2500);
+    expect(readRows(path, 'SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 3, last_run: 6144 }]);
+    await expectFound(store, [MORE + 1, MORE + 2047, MORE + 2048, MORE + 2500]);
+  });
+
+  test('leave the index with runs of its oldest segment that is kept', async () => {
+    const path = newPath();
+    const store = await openStore(path);
+    const { run, ...given } = acceptanceOf(3000);
+    await accept(store, 1, 2999);
+    const searchKeys = { order: keyOf(3000), event: 'Push' };
+    await store.accept({ ...given, run: { ...run, id: runOf(3000), searchKeys } });
+    await accept(store, 3001, MORE);
+    await purge(store, T0 + 1);
+    await accept(store, MORE + 1, MORE + 2500);
+    const segments = 'SELECT segment FROM run_key_segments';
+    expect(readRows(path, segments)).toEqual([{ segment: 2 }, { segment: 3 }]);
+    await expectFound(store, [3000, MORE + 1, MORE + 2500]);
+    await store.cancelRun({ runId: runOf(3000), reason: null, at: T0 });
+    await purge(store, T0 + 1);
+    expect(readRows(path, 'SELECT 1 FROM run_key_index')).toEqual([]);
   });
 
   describe('of a run that outlives those that came after it', () => {
@@ -112,16 +130,18 @@ describe('search keys of runs', () => {
         { run: 1, name: 'order' },
         { run: 1, name: 'event' },
       ]);
-      expect(rows('SELECT segment FROM run_key_segments')).toEqual([]);
       return { store, rows };
     }
 
-    test('are met again when the next segment is made', async () => {
+    test('are found beside those of the next segment', async () => {
       const { store, rows } = await outlive();
       await accept(store, MANY + 1, MANY + 2500);
-      expect(rows('SELECT segment, last_run FROM run_key_segments')).toEqual([{ segment: 1, last_run: 2048 }]);
-      expect(rows('SELECT 1 FROM run_key_index')).toHaveLength(2 * 2048);
-      await expectFound(store, [1, MANY + 1, MANY + 2047, MANY + 2048, MANY + 2500]);
+      expect(rows('SELECT segment, last_run FROM run_key_segments')).toEqual([
+        { segment: 1, last_run: 2048 },
+        { segment: 2, last_run: 4096 },
+      ]);
+      expect(rows('SELECT 1 FROM run_key_index')).toHaveLength(2 * (1 + 4096 - MANY));
+      await expectFound(store, [1, MANY + 1, 4096, 4097, MANY + 2500]);
     });
 
     test('leave the index with it before', async () => {

@@ -25,6 +25,7 @@ function prepareIndex(db: Database): () => number {
     SELECT ?, k.value ->> 1, i.seq, k.value ->> 0 FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k
     WHERE i.seq > ? AND i.seq <= ? ORDER BY 2, 3, 4`);
   const end = db.prepare('INSERT INTO run_key_segments (segment, last_run) VALUES (?, ?)');
+  const forget = db.prepare('DELETE FROM run_key_segments WHERE last_run < (SELECT min(seq) FROM runs)');
   return () => {
     const left = measure.get() ?? 0;
     const next = begin.get();
@@ -32,6 +33,8 @@ function prepareIndex(db: Database): () => number {
     const last = next.after + SEGMENT_RUNS;
     add.run(next.segment, next.after, last);
     end.run(next.segment, last);
+    // A search looks into each segment, also into those whose runs are gone.
+    forget.run();
     return left - SEGMENT_RUNS;
   };
 }
@@ -60,6 +63,6 @@ export function prepareKeyIndexing(db: Database): (calls: number) => Job | undef
 export function forgetRunKeys({ later }: Port, runIds: readonly string[]): void {
   later(sql`
     DELETE FROM run_key_index WHERE (segment, folded, run, name) IN (
-      SELECT coalesce((SELECT segment FROM run_key_segments WHERE last_run < r.seq ORDER BY last_run DESC LIMIT 1), 0) + 1, k.folded, r.seq, k.name
+      SELECT (SELECT segment FROM run_key_segments WHERE last_run >= r.seq ORDER BY last_run LIMIT 1), k.folded, r.seq, k.name
       FROM runs r CROSS JOIN run_keys k ON k.run_id = r.id WHERE r.id = ANY (${runIds}))`);
 }
