@@ -17,12 +17,11 @@ import {
 import { NOT_UTF8, NotAFileError, otherKindOf, readRegularFile, utf8Text } from './read-file.ts';
 import { chainText, refusedChain, startedFlowsIn, subFlowsIn } from './sub-flows.ts';
 
-export {
-  type LoadedFlow,
-  type ManifestRules,
-  type NamedManifest,
-  parseManifest,
-  type UnservedTrigger,
+export type {
+  LoadedFlow,
+  ManifestRules,
+  NamedManifest,
+  UnservedTrigger,
 } from './parse.ts';
 
 /** Far larger than any handwritten manifest; a larger file was named by mistake. */
@@ -95,6 +94,16 @@ function whyUnreadable(errors: readonly ManifestIssue[]): string {
   const [first, ...more] = errors;
   const text = first === undefined ? '' : formatIssue(first).replace(/^error /, '');
   return more.length === 0 ? text : `${text} (and ${more.length} more)`;
+}
+
+/** Reads one manifest and reports all its issues; yields a flow if none of them is an error. */
+export function parseManifest(
+  text: string,
+  file: string,
+  rules: ManifestRules,
+): { flow: LoadedFlow | undefined; issues: ManifestIssue[] } {
+  const { flows, issues } = fitTogether([readManifest(text, file, rules)], rules);
+  return { flow: flows[0], issues };
 }
 
 /** Reads the manifests of one JSON array; in an issue, the file of each is its place, such as `[0]`. */

@@ -74,16 +74,6 @@ export interface ManifestRules extends StepRules {
 /** Checks the readable part of a flow; steps and triggers with errors may be missing. */
 type ManifestCheck = (flow: LoadedFlow) => readonly Omit<ManifestIssue, 'file'>[];
 
-/** Reads one manifest and reports all its issues; yields a flow if none of them is an error. */
-export function parseManifest(
-  text: string,
-  file: string,
-  rules: ManifestRules,
-): { flow: LoadedFlow | undefined; issues: ManifestIssue[] } {
-  const { flow, isFit, issues } = readManifest(text, file, rules);
-  return { flow: isFit ? flow : undefined, issues };
-}
-
 /** The readable part of a manifest. */
 export interface ReadManifest {
   /** Undefined if nothing could be read; its id is empty if that does not fit. Only deployable if `isFit`. */

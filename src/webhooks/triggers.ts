@@ -108,7 +108,7 @@ export interface TriggerTable {
   list(): readonly PreparedTrigger[];
   /** What is known of flows when a delivery to a name is judged: the own flow's record, and others' revisions. */
   judgedBy(name: string): (own: FlowRecord) => JudgedBy;
-  /** Triggers that share a slug but are no longer allowed to. */
+  /** Triggers that have one slug but are not allowed to, or no longer. */
   apart(): readonly ApartTriggers[];
 }
 
@@ -118,7 +118,7 @@ export interface UnservedAddress extends UnservedTrigger {
   readonly flowId: string | null;
 }
 
-/** The first of the triggers that share a slug but are no longer allowed to. */
+/** The first of the triggers that have one slug but are not allowed to, or no longer. */
 interface ApartTriggers extends UnservedAddress {
   readonly flowId: string;
   readonly slug: string;
@@ -134,8 +134,8 @@ interface TriggerTableOptions {
 }
 
 /**
- * Lists the webhook triggers of all flows. Throws if two of them have the same name, since neither may get the other's
- * deliveries, and throws `GateConfigurationError` if the fields of one make no sense.
+ * Lists the webhook triggers of all flows. Two that may not have the same name are both not served by it, since neither
+ * may get the other's deliveries. Throws `GateConfigurationError` if the fields of one make no sense.
  */
 export function createTriggerTable({ flows, ...options }: TriggerTableOptions): TriggerTable {
   return tableOf(flows, preparerOf(options), options);
@@ -171,7 +171,7 @@ function tableOf(
     // The flow's id leads to its first webhook only, which may have lost its slug: a later one may have weaker gates.
     if (first === undefined || !isFirstWebhook(first.trigger.triggerKey, flow)) continue;
     const { flowId } = first.trigger;
-    if (!unserved.has(flowId.toLowerCase())) register(byName, flowId, [first]);
+    if (!unserved.has(flowId.toLowerCase())) byName.set(flowId.toLowerCase(), [first]);
   }
   const triggers = byFlow.flat();
   const apart: ApartTriggers[] = [];
@@ -180,8 +180,8 @@ function tableOf(
     const lacking = unserved.get(slug);
     // Otherwise a delivery would be accepted, and lost to the trigger that is not served.
     if (lacking !== undefined && sharing.every(isShared)) continue;
-    const why = whyNotTogether(sharing, whyApart);
-    if (why === undefined) register(byName, slug, sharing);
+    const why = byName.has(slug) ? 'the slug is the id of a flow' : whyNotTogether(sharing, whyApart);
+    if (why === undefined) byName.set(slug, sharing);
     else
       apart.push(
         ...sharing.slice(0, 1).map(({ trigger: { flowId, triggerKey } }) => ({ flowId, triggerKey, slug, why })),
@@ -247,7 +247,10 @@ export function createTriggersInForce({
         table = makeTable();
       } catch (error) {
         // Deliveries keep going to the previous triggers: better than to none, and never to those of another flow.
-        logger.error({ err: error }, 'deployed triggers conflict with each other; keeping the previous ones');
+        logger.error(
+          { err: error },
+          'the triggers of the deployed flows cannot be prepared; keeping the previous ones',
+        );
         return;
       }
       announceConflicts(table);
@@ -296,19 +299,6 @@ function isFirstWebhook(triggerKey: string, { loaded }: DeployedFlow): boolean {
   return Object.entries(loaded.manifest.triggers).find(([, { type }]) => type === 'webhook')?.[0] === triggerKey;
 }
 
-type ByName = Map<string, readonly PreparedTrigger[]>;
-
-/** Throws if the triggers may not share the name, or if others have it. */
-function register(byName: ByName, name: string, sharing: readonly PreparedTrigger[]): void {
-  const known = byName.get(name.toLowerCase()) ?? [];
-  const [one, other] = [...known, ...sharing];
-  if (one !== undefined && other !== undefined && (known.length > 0 || !sharing.every(isShared))) {
-    const slug = other.trigger.inputs.webhookSlug ?? name;
-    throw new Error(`webhooks of "${one.trigger.flowName}" and "${other.trigger.flowName}" share the name "${slug}"`);
-  }
-  byName.set(name.toLowerCase(), sharing);
-}
-
 const isShared = ({ trigger }: PreparedTrigger) => trigger.inputs.webhookShared === true;
 
 /** The triggers of each slug, in the same order in every service, regardless of the order of deploys. */
@@ -324,18 +314,20 @@ function bySlug(triggers: readonly PreparedTrigger[]): Map<string, PreparedTrigg
 }
 
 /**
- * Why triggers that share a slug are not served now: their keys, which are read again, may differ since the deploy,
+ * Why triggers that have one slug are not served now: their keys, which are read again, may differ since the deploy,
  * and a delivery that passes the gates of one must not start runs of another.
  */
-function whyNotTogether([first, ...others]: readonly PreparedTrigger[], whyApart: WhyApart): string | undefined {
-  if (first === undefined || ![first, ...others].every(isShared)) return undefined;
-  for (const { trigger } of others) {
-    const why = whyApart(first.trigger, trigger);
-    if (why !== undefined)
-      return `the slug ${why}; the others are ${others.map((each) => each.trigger.flowName).join(', ')}`;
+function whyNotTogether(sharing: readonly PreparedTrigger[], whyApart: WhyApart): string | undefined {
+  for (const [index, { trigger }] of sharing.entries()) {
+    for (const other of sharing.slice(index + 1)) {
+      const why = whyApart(trigger, other.trigger);
+      if (why !== undefined) return `the slug ${why}; the triggers are ${sharing.map(nameOf).join(' and ')}`;
+    }
   }
   return undefined;
 }
+
+const nameOf = ({ trigger: { flowName, triggerKey } }: PreparedTrigger) => `${flowName}/${triggerKey}`;
 
 function prepare(
   flow: DeployedFlow,

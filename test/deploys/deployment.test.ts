@@ -93,6 +93,30 @@ describe('a deploy over the API of a flow that names another for its failures', 
   });
 });
 
+it('a deploy over the API of a flow with one slug twice is refused in every way, and leaves the other flows as they are', async () => {
+  await write(githubManifest({ steps: quick }));
+  const app = await start();
+  const hook = (webhookSlug: string, webhookShared: boolean) => ({
+    type: 'webhook',
+    inputs: { webhookSlug, ...(webhookShared && { webhookShared }) },
+  });
+  const id = randomUUID();
+  const path = 'triggers.two.inputs.webhookSlug';
+  for (const isShared of [false, true]) {
+    const triggers = { one: hook('orders', isShared), two: { ...hook('ORDERS', isShared), enabled: false } };
+    const flow = { id, name: 'Orders', version: '1', steps: quick, triggers };
+    for (const [url, manifest] of [
+      [`/flows/${id}?dryRun=true`, flow],
+      [`/flows/${id}?allow=access`, flow],
+      ['/flows', [flow]],
+    ] as const) {
+      const refused = { status: 400, answer: { issues: expect.arrayContaining([expect.objectContaining({ path })]) } };
+      expect(await ask(app, 'PUT', url, manifest)).toMatchObject(refused);
+    }
+  }
+  expect(app.catalog.find(id)).toBeUndefined();
+});
+
 describe('a start whose folder holds a change that is refused', () => {
   const changed = (steps: object, inputs = {}) => ({ ...githubManifest({ steps, inputs }), version: '2' });
 

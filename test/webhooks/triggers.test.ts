@@ -84,10 +84,28 @@ describe('createTriggerTable', () => {
     ]);
   });
 
-  it('refuses two triggers that answer to one name', () => {
-    const first = flowOf({ a: { webhookSlug: 'orders' } });
-    expect(() => tableOf(first, flowOf({ b: { webhookSlug: 'ORDERS' } }, OTHER_ID))).toThrow('share the name "ORDERS"');
-    expect(() => tableOf(first, flowOf({ b: { webhookSlug: FLOW_ID } }, OTHER_ID))).toThrow('share the name');
+  describe('serves neither of two triggers at a name that they may not share, and all others', () => {
+    const shared = { webhookSlug: 'orders', webhookShared: true };
+    const other = flowOf({ b: { webhookSlug: 'other' } }, OTHER_ID);
+    it.each([
+      ['of two flows', [flowOf({ a: { webhookSlug: 'orders' } }), flowOf({ b: { webhookSlug: 'ORDERS' } }, OTHER_ID)]],
+      ['of one flow', [flowOf({ a: { webhookSlug: 'orders' }, b: { webhookSlug: 'ORDERS' } }), other]],
+      ['of one flow that share it', [flowOf({ a: shared, b: shared }), other]],
+      ['of one flow behind another flow’s', [flowOf({ a: shared }), flowOf({ b: shared, c: shared }, OTHER_ID)]],
+      ['of which one shares it', [flowOf({ a: shared }), flowOf({ b: { webhookSlug: 'orders' } }, OTHER_ID)]],
+    ])('%s', (_which, flows) => {
+      const table = tableOf(...flows, flowOf({ c: { webhookSlug: 'third' } }, '00000000-0000-4000-8000-000000000001'));
+      expect([table.find('orders'), table.findAll('Orders')]).toEqual([undefined, []]);
+      expect(table.findUnserved('ORDERS')?.why).toMatch(/^the slug is .*; the triggers are .+ and /);
+      expect(table.apart().map(({ slug }) => slug)).toEqual(['orders']);
+      expect(table.find('third')?.trigger.triggerKey).toBe('c');
+    });
+
+    it('of which one has the other’s id as its slug', () => {
+      const table = tableOf(flowOf({ a: { webhookSlug: 'a' } }), flowOf({ b: { webhookSlug: FLOW_ID } }, OTHER_ID));
+      expect(table.find(FLOW_ID)?.trigger.triggerKey).toBe('a');
+      expect(table.apart().map(({ slug, why }) => [slug, why])).toEqual([[FLOW_ID, 'the slug is the id of a flow']]);
+    });
   });
 
   it('has each trigger’s own mode, or the default', () => {
