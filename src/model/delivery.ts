@@ -156,6 +156,14 @@ export const DETAILS = {
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
 
+/** What the digests of a trigger cover under its rules: they change with its scheme and its timestamp header. */
+export interface DigestCover {
+  /** The body alone, the body with its timestamp, or other bytes, which are signed. */
+  readonly rule: 'body' | 'timestamp' | 'bytes';
+  /** Hex SHA-256 of the body that the gates saw. */
+  readonly bodySha256: string;
+}
+
 /** Scoped to flow and trigger; an untrusted delivery only joins other untrusted ones. */
 export interface CoalesceClaim {
   readonly key: string;

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { DigestCover } from '../model/delivery.ts';
 import type { Json } from '../model/json.ts';
 import type { TriggerName } from '../model/trigger-name.ts';
 import type { FlowDeploy, NonceClaim } from './store.ts';
@@ -28,13 +29,22 @@ export function nonceDigest(
   return digestOf(...scopeOf(trigger, isTrusted), header, value);
 }
 
-/** Names a nonce from a header by the signed bytes too; null without a header, since `nonceDigest` covers them then. */
+/**
+ * Names a nonce from a header by the signed bytes too, and one without a header by its body; null if `nonceDigest`
+ * covers just that.
+ */
 export function nonceAlias(
   trigger: TriggerName,
-  { header, digest, isTrusted }: Pick<NonceClaim, 'header' | 'digest' | 'isTrusted'>,
+  { header, digest, isTrusted, covers }: Pick<NonceClaim, 'header' | 'digest' | 'isTrusted' | 'covers'>,
 ): string | null {
-  return header === '' ? null : digestOf(...scopeOf(trigger, isTrusted), header, 'signed bytes', digest);
+  const scope = scopeOf(trigger, isTrusted);
+  if (header !== '') return digestOf(...scope, header, 'signed bytes', digest);
+  if (covers === undefined || covers.rule === 'body') return null;
+  return digestOf(...scope, markOf(covers.rule), 'body', covers.bodySha256);
 }
+
+/** Stands in the list of a trigger's nonce headers for digests that cover this; no header has such a name. */
+export const markOf = (rule: DigestCover['rule']): string => `:${rule}`;
 
 /** Names an event of a trigger. */
 export function eventDigest({ flowId, triggerKey }: TriggerName, id: string): string {

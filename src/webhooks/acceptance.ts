@@ -238,7 +238,7 @@ function eventClaim(id: string, reception: TriggeredReception, clock: ServiceClo
 function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceClaim {
   const { delivery, trigger, judgement } = reception;
   const { evidence } = judgement;
-  const { header, value, digest, isOfBody, lifeMs } = trigger.nameDelivery(delivery, evidence);
+  const { header, value, digest, covers, lifeMs } = trigger.nameDelivery(delivery, evidence);
   const arrivedAt = arrivalOf(reception, clock);
   return {
     header,
@@ -246,8 +246,10 @@ function nonceClaim(reception: TriggeredReception, clock: ServiceClock): NonceCl
     digest,
     arrivedAt,
     expiresAt: arrivedAt + lifeMs,
-    // The digest covers the body that the gates saw, which may hold more than the kept body.
-    bodySha256: isOfBody && trigger.keepBody === undefined ? digest : hash('sha256', delivery.body),
+    // The gates saw the whole body, which may hold more than the kept one.
+    bodySha256:
+      covers !== undefined && trigger.keepBody === undefined ? covers.bodySha256 : hash('sha256', delivery.body),
+    covers,
     isTrusted: isTrusted(reception),
     isAsked: evidence.nonce !== undefined,
     isEnforced: trigger.mode === 'Enforce',

@@ -1,6 +1,6 @@
 import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Delivery, Reason } from '../model/delivery.ts';
+import type { Delivery, DigestCover, Reason } from '../model/delivery.ts';
 import type { JsonObject } from '../model/json.ts';
 import type { NameKey } from './key-names.ts';
 
@@ -96,6 +96,8 @@ export interface NonceEvidence {
   readonly digest: string;
   /** Whether the digest covers exactly the body as it arrived. */
   readonly isOfBody: boolean;
+  /** What digests of the trigger cover; absent if this one is made for the delivery. */
+  readonly covers?: DigestCover | undefined;
   /** How long the nonce is kept, from the arrival on. */
   readonly lifeMs: number;
 }

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -38,8 +39,8 @@ async function aService() {
       const { status, answer } = await ask(app, 'POST', '/flows/reload?allow=access,caution,breaking');
       expect([status, JSON.stringify(answer)]).toEqual([200, expect.not.stringContaining('"action":"refused"')]);
     },
-    deliver: async (body: string, id: string, slug = 'push') =>
-      (await push(app, { slug, body, id, headers: { 'x-request-id': `r-${id}` } })).status,
+    deliver: async (body: string, id: string, slug = 'push', headers = {}) =>
+      (await push(app, { slug, body, id, headers: { 'x-request-id': `r-${id}`, ...headers } })).status,
   };
 }
 
@@ -60,6 +61,36 @@ it('while the same header is named, equal bytes under another id are another del
   await deploy(withInputs(RENAMED));
   expect(await deliver('{}', '3')).toBe(409);
 });
+
+it.each(['none', 'Stripe', 'Generic', 'Custom'] as const)(
+  'no deploy that changes what is signed makes a delivery new that came under the scheme %s',
+  async (first) => {
+    const { deploy, deliver } = await aService();
+    const key = GITHUB_SECRET;
+    const tolerant = { ...HASHED, webhookHmacKey: key };
+    const custom = { webhookSignatureHeader: 'X-Url', webhookSignedPayloadStrategy: 'UrlPlusBody' };
+    const inputs = {
+      none: { ...PLAIN, webhookSignatureScheme: undefined, webhookHmacKey: undefined },
+      Stripe: { ...tolerant, webhookSignatureScheme: 'Stripe' },
+      Generic: { ...tolerant, webhookSignatureScheme: 'Generic' },
+      Custom: { ...tolerant, webhookSignatureScheme: 'Custom', webhookPublicUrl: 'https://h.example/', ...custom },
+    };
+    const body = '{"pay":1}';
+    const time = Math.floor(Date.now() / 1000);
+    const hmac = (text: string) => createHmac('sha256', key).update(text).digest('hex');
+    const headers = {
+      'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`)}`,
+      'x-signature': `sha256=${hmac(body)}`,
+      'x-url': hmac(`https://h.example/${body}`),
+    };
+    await deploy(withInputs(inputs[first]));
+    expect(await deliver(body, '1', 'push', headers)).toBe(200);
+    for (const next of ['Stripe', 'Generic', 'Custom', 'Stripe'] as const) {
+      await deploy(withInputs(inputs[next]));
+      expect([next, await deliver(body, '1', 'push', headers)]).toEqual([next, 409]);
+    }
+  },
+);
 
 it.each([
   [

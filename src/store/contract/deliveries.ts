@@ -1,4 +1,11 @@
-import type { CoalesceClaim, DeliveryOutcome, DeliveryRecord, Reason, SignalClaim } from '../../model/delivery.ts';
+import type {
+  CoalesceClaim,
+  DeliveryOutcome,
+  DeliveryRecord,
+  DigestCover,
+  Reason,
+  SignalClaim,
+} from '../../model/delivery.ts';
 import type { SearchKeys } from '../../model/search-keys.ts';
 import type { BirthLease } from './dispatch.ts';
 import type { FlowRecord } from './flows.ts';
@@ -157,6 +164,8 @@ export interface NonceClaim {
   readonly header: string;
   /** Hex SHA-256 of the signed bytes: identifies the delivery once the trigger names another header, or none. */
   readonly digest: string;
+  /** Identifies the delivery once digests of the trigger cover something else; absent if the digest is made for it. */
+  readonly covers?: DigestCover | undefined;
   /** An unverified nonce counts only against other unverified ones. */
   readonly isTrusted: boolean;
   /** Whether a gate asks for it now; otherwise it is kept for a later revision that does. */

@@ -1,6 +1,7 @@
 import { DAY_MS } from '../../model/clock.ts';
+import type { DigestCover } from '../../model/delivery.ts';
 import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
-import { eventDigest, nonceAlias, nonceDigest } from '../digest.ts';
+import { eventDigest, markOf, nonceAlias, nonceDigest } from '../digest.ts';
 import type { NonceClaim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
@@ -14,7 +15,7 @@ export interface TriggerKey extends TriggerName {
   readonly headers: readonly NamedHeader[];
 }
 
-/** A header whose value named deliveries; '' if none did. */
+/** A header whose value named deliveries; '' if none did. With a colon, what the digests covered that named them. */
 interface NamedHeader {
   readonly header: string;
   /** No nonce accepted under it lives longer. */
@@ -24,7 +25,8 @@ interface NamedHeader {
 /**
  * An accepted delivery has the value of the nonce header as its name, if one is configured, and always the digest of
  * the signed bytes. It has one row. While the trigger names the same header, only the value distinguishes deliveries;
- * once it names another header, or none, the digest does: so no deploy makes a known delivery new.
+ * once it names another header, or none, the digest does, and once digests cover something else, the body: so no deploy
+ * makes a known delivery new.
  */
 export interface NonceName {
   readonly flowId: string;
@@ -70,25 +72,49 @@ export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): N
         const { header, value } = nonce;
         names.push({ ...of, header, nonce: value, digest: nonceDigest(trigger, { header, value, isTrusted }) });
       }
+      const named = (header: string, digest: string, until: number) => {
+        const name = { header, value: digest, digest, isTrusted };
+        const nameDigest = nonceAlias(trigger, name) ?? nonceDigest(trigger, name);
+        names.push({ ...of, header, nonce: header === '' ? digest : null, digest: nameDigest, until });
+      };
       for (const { header, until } of headers) {
-        if (header === nonce.header || until <= nonce.arrivedAt) continue;
-        const named = { header, value: nonce.digest, digest: nonce.digest, isTrusted };
-        const digest = nonceAlias(trigger, named) ?? nonceDigest(trigger, named);
-        names.push({ ...of, header, nonce: header === '' ? nonce.digest : null, digest, until });
+        if (header === nonce.header || header.startsWith(':') || until <= nonce.arrivedAt) continue;
+        named(header, nonce.digest, until);
+        // A delivery that was accepted while digests covered the body alone.
+        if (header !== '' && isOther('body', nonce)) named(header, nonce.covers.bodySha256, until);
+      }
+      for (const rule of RULES) {
+        const until = headers.find(({ header }) => header === markOf(rule))?.until ?? 0;
+        if (!isOther(rule, nonce) || until <= nonce.arrivedAt) continue;
+        const { bodySha256 } = nonce.covers;
+        if (rule === 'body') named('', bodySha256, until);
+        else {
+          const digest = nonceAlias(trigger, { header: '', digest: '', isTrusted, covers: { rule, bodySha256 } });
+          if (digest !== null) names.push({ ...of, header: '', nonce: null, digest, until });
+        }
       }
     }
   }
   return names;
 }
 
-/** The entry to store for the header of a nonce; undefined if it is stored already. */
-export function newHeader({ nonce }: NonceCall, [own]: readonly TriggerKey[]): NamedHeader | undefined {
-  if (nonce === undefined) return undefined;
-  const { header } = nonce;
+const RULES: readonly DigestCover['rule'][] = ['body', 'timestamp', 'bytes'];
+
+/** Whether digests of the trigger cover something else now than under that rule. */
+function isOther(rule: DigestCover['rule'], nonce: NonceClaim): nonce is NonceClaim & { covers: DigestCover } {
+  // Nobody vouches for what was not verified: its timestamp may be there or not.
+  return nonce.covers !== undefined && nonce.covers.rule !== rule && nonce.isTrusted;
+}
+
+/** The entries to store for the header of a nonce, or for what its digest covers; none if they are stored already. */
+export function newHeaders({ nonce }: NonceCall, [own]: readonly TriggerKey[]): NamedHeader[] {
+  if (nonce === undefined) return [];
+  const { header, covers } = nonce;
   const expiresAt = nonceExpiry(nonce);
-  const isKnown = own?.headers.some((known) => known.header === header && known.until >= expiresAt);
+  const used = header === '' && covers !== undefined ? [header, markOf(covers.rule)] : [header];
+  const isKnown = (name: string) => own?.headers.some((known) => known.header === name && known.until >= expiresAt);
   // A day ahead, so that a trigger's row is written once a day.
-  return isKnown === true ? undefined : { header, until: expiresAt + DAY_MS };
+  return used.filter((name) => isKnown(name) !== true).map((name) => ({ header: name, until: expiresAt + DAY_MS }));
 }
 
 export function keepHeaders(port: Port, headers: readonly (TriggerName & NamedHeader)[]): void {

@@ -18,7 +18,7 @@ import {
   keepHeaders,
   listTriggerKeys,
   type NonceName,
-  newHeader,
+  newHeaders,
   nonceExpiry,
   otherNames,
   type TriggerKey,
@@ -379,8 +379,9 @@ class ClaimedNames {
     this.nonces.keep(row);
     this.#addAlias(row);
     const { flowId, triggerKey } = call;
-    const used = newHeader(call, this.#keysNow(call));
-    if (used !== undefined) this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
+    for (const used of newHeaders(call, this.#keysNow(call))) {
+      this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
+    }
   }
 
   settle(sql: Sql): void {
@@ -437,6 +438,7 @@ class ClaimedNames {
       if (nonce !== undefined && others.length > 0) {
         for (const other of others) asked.push({ ...other, arrivedAt: nonce.arrivedAt });
         texts.push(nonce.value, nonce.digest);
+        if (nonce.covers !== undefined) texts.push(nonce.covers.bodySha256);
       }
       const [, ...former] = this.triggerKeysOf(call);
       if (former.length === 0) continue;

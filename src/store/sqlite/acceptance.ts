@@ -18,7 +18,7 @@ import {
   listTriggerKeys,
   type NonceCall,
   type NonceName,
-  newHeader,
+  newHeaders,
   nonceExpiry,
   otherNames,
   type TriggerKey,
@@ -328,8 +328,12 @@ export function prepareNonces(db: Database, index: NonceIndex): Nonces {
       const seq = alias === null ? index.add(hash) : index.add(hash, hashOfDigest(alias));
       const names = [seq, hash, flowId, triggerKey, Number(isTrusted), header, value, alias];
       insert.run(names, bodySha256, runId, nonceExpiry(nonce));
-      const used = newHeader(call, keys);
-      if (used !== undefined) keepHeaders(port, [{ flowId, triggerKey, ...used }]);
+      const used = newHeaders(call, keys);
+      if (used.length > 0)
+        keepHeaders(
+          port,
+          used.map((each) => ({ flowId, triggerKey, ...each })),
+        );
     },
   };
 }

@@ -150,7 +150,7 @@ function nonceOf(
   { evidence, timestamp, rule }: { evidence: Evidence; timestamp: FoundTimestamp | undefined; rule: ReplayRule },
 ): NonceEvidence {
   const sent = sentNonce(delivery, evidence, rule);
-  const named = digestOf(delivery, evidence, timestamp);
+  const named = digestOf(delivery, evidence, { timestamp, rule });
   const { digest } = named;
   const lifeMs = lifeOf(delivery.receivedAt, timestamp, rule);
   if (sent === undefined) return { header: '', value: digest, ...named, lifeMs };
@@ -179,13 +179,21 @@ function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: Repl
 function digestOf(
   { body }: Delivery,
   evidence: Evidence,
-  timestamp: FoundTimestamp | undefined,
-): Pick<NonceEvidence, 'digest' | 'isOfBody'> {
-  if (evidence.signedBytesSha256 !== undefined) return { digest: evidence.signedBytesSha256, isOfBody: false };
-  const counts = timestamp?.isSigned === true || evidence.isVerified !== true;
+  { timestamp, rule }: { timestamp: FoundTimestamp | undefined; rule: ReplayRule },
+): Pick<NonceEvidence, 'digest' | 'isOfBody' | 'covers'> {
+  const signed = evidence.signedBytesSha256;
+  const ofBody = () => hash('sha256', body);
+  if (signed !== undefined) {
+    return { digest: signed, isOfBody: false, covers: { rule: 'bytes', bodySha256: ofBody() } };
+  }
+  const isVerified = evidence.isVerified === true;
+  const counts = timestamp?.isSigned === true || !isVerified;
+  // Without a scheme, deliveries may leave out the header: they are of the same rule as those that have it.
+  const hasTime = isVerified ? timestamp?.isSigned === true : rule.timestampHeader !== undefined;
+  const covers = { rule: hasTime ? 'timestamp' : 'body', bodySha256: ofBody() } as const;
   const text = counts && timestamp !== undefined ? timestamp.text : '';
-  if (text === '') return { digest: hash('sha256', body), isOfBody: true };
-  return { digest: createHash('sha256').update(text).update(body).digest('hex'), isOfBody: false };
+  if (text === '') return { digest: covers.bodySha256, isOfBody: true, covers };
+  return { digest: createHash('sha256').update(text).update(body).digest('hex'), isOfBody: false, covers };
 }
 
 /**

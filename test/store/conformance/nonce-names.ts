@@ -6,9 +6,17 @@ import { acceptanceOf, aNonce, aRun, deployOf, flowId, graphOf, id, minute, PLAN
 
 const DAY = 24 * 60 * minute;
 
-type Names = Pick<NonceClaim, 'header' | 'value' | 'digest'>;
+type Names = Pick<NonceClaim, 'header' | 'value' | 'digest' | 'covers'>;
 const byBytes = (bytes: string): Names => ({ header: '', value: bytes, digest: bytes });
 const byHeader = (header: string, value: string, digest: string): Names => ({ header, value, digest });
+
+const covering = (names: Names, rule: 'body' | 'timestamp' | 'bytes', bodySha256: string): Names => ({
+  ...names,
+  covers: { rule, bodySha256 },
+});
+const ofBody = (body: string) => covering(byBytes(body), 'body', body);
+const ofTime = (time: number, body: string) => covering(byBytes(`${time} ${body}`), 'timestamp', body);
+const ofUrl = (url: string, body: string) => covering(byBytes(`${url} ${body}`), 'bytes', body);
 
 export function nonceNames({ test }: StoreUnderTest): void {
   describe('the names of an accepted delivery', () => {
@@ -22,6 +30,26 @@ export function nonceNames({ test }: StoreUnderTest): void {
       ['another header is named', byHeader('x-a', '1', 'b'), byHeader('x-b', '2', 'b'), 'replayed'],
       ['another header with an equal value', byHeader('x-a', '1', 'b'), byHeader('x-b', '1', 'c'), 'accepted'],
       ['a value that looks like a digest', byHeader('x-a', 'b', 'c'), byBytes('b'), 'accepted'],
+      ['digests cover a timestamp now', ofBody('b'), ofTime(1, 'b'), 'replayed'],
+      ['digests cover a timestamp now, another body', ofBody('b'), ofTime(1, 'c'), 'accepted'],
+      ['digests cover a timestamp no longer', ofTime(1, 'b'), ofBody('b'), 'replayed'],
+      ['digests cover a timestamp no longer, another body', ofTime(1, 'b'), ofBody('c'), 'accepted'],
+      ['digests cover a timestamp as before', ofTime(1, 'b'), ofTime(2, 'b'), 'accepted'],
+      ['digests cover other bytes now', ofTime(1, 'b'), ofUrl('/u', 'b'), 'replayed'],
+      ['digests cover other bytes as before', ofUrl('/u', 'b'), ofUrl('/v', 'b'), 'accepted'],
+      ['digests cover other bytes no longer', ofUrl('/u', 'b'), ofBody('b'), 'replayed'],
+      [
+        'a header is removed, and digests cover a timestamp',
+        covering(byHeader('x-a', '1', 'b'), 'body', 'b'),
+        ofTime(1, 'b'),
+        'replayed',
+      ],
+      [
+        'a header is added, and digests cover a timestamp no longer',
+        ofTime(1, 'b'),
+        covering(byHeader('x-a', '1', 'b'), 'body', 'b'),
+        'replayed',
+      ],
     ])('%s', async (store, _name, before, after, kind) => {
       await store.accept(acceptanceOf(1, { nonce: aNonce(before) }));
       expect(await store.accept(acceptanceOf(2, { nonce: aNonce(after) }))).toMatchObject({ kind });
