@@ -14,7 +14,7 @@ import { canonicalKeys } from '../manifest/canonical-keys.ts';
 import { formatIssue, type ManifestIssue } from '../manifest/issues.ts';
 import { isObject, placesIn, readJson } from '../manifest/json-text.ts';
 import { listFiles, MAX_MANIFEST_BYTES } from '../manifest/load.ts';
-import { maskUrl } from '../manifest/mask.ts';
+import { maskRefusedUrl, maskUrl } from '../manifest/mask.ts';
 import { NotAFileError, readTextFile } from '../manifest/read-file.ts';
 import { freshId } from '../manifest/schema.ts';
 import type { DeployOutcome, Override } from '../model/finding.ts';
@@ -41,7 +41,7 @@ import { type Conclusion, concludeCheck, renderOutcomes } from './render-outcome
 import { createServiceClient, listFlows, type ServiceClient } from './service-client.ts';
 
 /** The effect of a folder of manifests on the deployed flows. */
-interface Checked {
+export interface Checked {
   readonly issues: readonly ManifestIssue[];
   /** Manifests without an error. */
   readonly flows: number;
@@ -121,7 +121,8 @@ export async function check(folder: string | undefined, options: CheckOptions, l
 export const isUrl = (against: string | undefined): against is string =>
   against !== undefined && /^https?:/i.test(against);
 
-function asJson({ flows, issues, outcomes, notInFolder, against, start, seen }: Checked): string {
+/** The output of `--json`. */
+export function asJson({ flows, issues, outcomes, notInFolder, against, start, seen }: Checked): string {
   return `${JSON.stringify({ against, flows, issues, outcomes, notInFolder, start, ...seen?.json }, null, 2)}\n`;
 }
 
@@ -307,7 +308,7 @@ function databaseOf(against: string | undefined, settings: Settings): DatabaseTa
   const [, path = ''] = /^sqlite:(.+)$/i.exec(against) ?? [];
   if (path !== '' && path !== ':memory:') return { kind: 'sqlite', path };
   throw new CommandError(
-    `--against "${maskUrl(against)}": expected the URL of a service, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE`,
+    `--against "${maskRefusedUrl(against)}": expected the URL of a service, sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/DATABASE`,
   );
 }
 

@@ -1,7 +1,7 @@
 import { isLoopbackHost } from '../config/settings.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import { isObject } from '../manifest/json-text.ts';
-import { maskUrl } from '../manifest/mask.ts';
+import { maskRefusedUrl, maskUrl } from '../manifest/mask.ts';
 import { CommandError, readCommandSettings, serviceUrl } from './context.ts';
 import { noSuch } from './lists.ts';
 
@@ -62,7 +62,7 @@ export async function clientOf(options: ServiceOptions, settings?: Settings): Pr
 
 export function createServiceClient(base: string, given: Credentials, settings: Settings): ServiceClient {
   if (!/^https?:\/\/[^?#]+$/i.test(base) || !URL.canParse(base)) {
-    throw new CommandError(`"${maskUrl(base)}": expected an absolute URL such as http://127.0.0.1:3000`);
+    throw new CommandError(`"${maskRefusedUrl(base)}": expected an absolute URL such as http://127.0.0.1:3000`);
   }
   if (new URL(base).username !== '' || new URL(base).password !== '') {
     throw new CommandError(`"${maskUrl(base)}": give the credentials with --token or --user, not in the URL`);

@@ -58,7 +58,7 @@ export function maskedPlace({ databaseUrl, databaseDirectUrl }: Settings): { var
 }
 
 export function isPostgres(url: string): boolean {
-  return /^postgres(ql)?:/.test(url);
+  return /^postgres(ql)?:\/\//.test(url);
 }
 
 /** One line for each way in which the database settings contradict each other or protect nothing. */

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
 import { didYouMean } from '../manifest/issues.ts';
-import { MASK, maskUrl } from '../manifest/mask.ts';
+import { maskRefusedUrl } from '../manifest/mask.ts';
 import { allowsEverything, type SecretReader, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
@@ -209,17 +209,8 @@ function shownValue(name: SettingName, value: unknown): string {
   return JSON.stringify(value, mask) ?? typeof value;
 }
 
-/**
- * The text was refused, so it may not be a URL: a password in it may contain `/`, `?` or `@`, and `://` or the host may
- * be missing. Everything before the last `@` counts as user information; text after a colon counts as a password unless
- * it is a port.
- */
 function withoutCredentials(name: string, text: string): string {
-  if (!/url$/i.test(name) && !/\/\/|@/.test(text)) return text;
-  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)?(.*)$/is.exec(text) ?? [];
-  const at = rest.lastIndexOf('@');
-  if (at !== -1) return scheme + MASK + maskUrl(rest.slice(at));
-  return scheme + maskUrl(rest.replace(/:(?!\d{1,5}(?:[/?#]|$))[^/?#]+/, `:${MASK}`));
+  return /url$/i.test(name) || /\/\/|@/.test(text) ? maskRefusedUrl(text) : text;
 }
 
 function contradictions(settings: Settings, environment: Environment): string[] {

@@ -49,6 +49,25 @@ export function maskUrl(url: string): string {
   return `${origin.replace(/\/\/.*@/s, `//${MASK}@`)}${path}${query}${fragment === undefined ? '' : `#${MASK}`}`;
 }
 
+/** Like `maskUrl`, but keeps the values of its query whose names suggest no credential. */
+export function maskCredentials(url: string): string {
+  const at = url.indexOf('?');
+  if (at === -1) return maskUrl(url);
+  return `${maskUrl(url.slice(0, at))}?${maskQuery(url.slice(at + 1), (name) => !CREDENTIAL_NAME.test(name))}`;
+}
+
+/**
+ * A text that was refused as a URL, so it may not be one: a password in it may contain `/`, `?` or `@`, and `://` or the
+ * host may be missing. Everything before the last `@` counts as user information; text after a colon counts as a
+ * password unless it is a port.
+ */
+export function maskRefusedUrl(text: string): string {
+  const [, scheme = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)?(.*)$/is.exec(text) ?? [];
+  const at = rest.lastIndexOf('@');
+  if (at !== -1) return scheme + MASK + maskUrl(rest.slice(at));
+  return scheme + maskUrl(rest.replace(/:(?!\d{1,5}(?:[/?#]|$))[^/?#]+/, `:${MASK}`));
+}
+
 /** Keeps names and masks values; `keeps` decides by name whether a value stays too. */
 export function maskQuery(query: string, keeps: (name: string) => boolean = () => false): string {
   if (query === '') return '';

@@ -1,7 +1,7 @@
 import type { Span } from '@opentelemetry/api';
 import type { Logger } from 'pino';
 import { ArrivingBody } from '../expressions/trigger-body.ts';
-import { CREDENTIAL_NAME, maskQuery, maskUrl } from '../manifest/mask.ts';
+import { maskCredentials, maskUrl } from '../manifest/mask.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ContentProblem } from '../model/content.ts';
 import { DETAILS, type Delivery, type DeliveryRecord, type GateResult, type Reason } from '../model/delivery.ts';
@@ -154,11 +154,7 @@ function searchKeysOf(
  * credentials are masked, so that the delivery can be judged again.
  */
 function keptUrl(requestUrl: string, trigger: PreparedTrigger | undefined): string {
-  const at = requestUrl.indexOf('?');
-  if (at === -1) return maskUrl(requestUrl);
-  const isSigned = trigger?.mayReadQuery === true;
-  const query = maskQuery(requestUrl.slice(at + 1), (name) => isSigned && !CREDENTIAL_NAME.test(name));
-  return `${maskUrl(requestUrl.slice(0, at))}?${query}`;
+  return trigger?.mayReadQuery === true ? maskCredentials(requestUrl) : maskUrl(requestUrl);
 }
 
 /** The size that the sender announced; nothing of the body was read. */

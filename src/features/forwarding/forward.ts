@@ -5,6 +5,7 @@ import { CommandError } from '../../commands/context.ts';
 import { NoAnswerError, RefusedError, type ServiceClient } from '../../commands/service-client.ts';
 import { isoTimeOf } from '../../commands/time.ts';
 import { isObject } from '../../manifest/json-text.ts';
+import { maskRefusedUrl, maskUrl } from '../../manifest/mask.ts';
 import { HOUR_MS } from '../../model/clock.ts';
 import { printable } from '../../model/text.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -50,14 +51,16 @@ const TOUCH_MS = HOUR_MS;
 export async function forward(client: ServiceClient, forwarding: Forwarding): Promise<void> {
   const { target, told } = forwarding;
   if (!/^https?:\/\//i.test(target) || !URL.canParse(target)) {
-    throw new CommandError(`--forward "${target}": expected an absolute URL such as http://localhost:8080/hook`);
+    throw new CommandError(
+      `--forward "${maskRefusedUrl(target)}": expected an absolute URL such as http://localhost:8080/hook`,
+    );
   }
   const name = forwarding.as ?? defaultName();
   const stop = stopSignal();
   const consumer = createConsumer(client, name, stop);
   try {
     const { cursor, at } = await consumer.open(forwarding);
-    tell(`Forwarding ${told} to ${target} as ${name}, from ${at} on; press Ctrl-C to stop`);
+    tell(`Forwarding ${told} to ${maskUrl(target)} as ${name}, from ${at} on; press Ctrl-C to stop`);
     await forwardFrom(cursor, consumer, { ...forwarding, stop });
   } catch (error) {
     if (!(error instanceof Stopped)) throw error;
@@ -177,7 +180,7 @@ async function send(delivery: ForwardedDelivery, target: string, stop: AbortSign
     if (!(answer instanceof Error) && !AWAY.has(answer.status)) return { status: answer.status, durationMs, tries };
     if (tries === 1) {
       const why = answer instanceof Error ? answer.message || (answer as NodeJS.ErrnoException).code : answer.status;
-      tell(`POST ${target}: ${why}; trying again until it answers`);
+      tell(`POST ${maskUrl(target)}: ${why}; trying again until it answers`);
     }
     await pause(waitMs, stop);
   }

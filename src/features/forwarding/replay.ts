@@ -10,7 +10,7 @@ import {
 import { HELP } from '../../commands/part.ts';
 import { type Credentials, createServiceClient, listFlows, type ServiceClient } from '../../commands/service-client.ts';
 import { isObject } from '../../manifest/json-text.ts';
-import { isMasked } from '../../manifest/mask.ts';
+import { isMasked, maskCredentials, maskRefusedUrl, maskUrl } from '../../manifest/mask.ts';
 import { printable } from '../../model/text.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import { REDACTED } from '../../webhooks/headers.ts';
@@ -56,12 +56,14 @@ async function replay(deliveryId: string, options: ReplayOptions): Promise<void>
   if (left.length > 0) tell(`not sent, because the source does not store the values: ${left.join(', ')}`);
   if (options.dryRun) {
     const lines = Object.entries(headers).map(([name, value]) => printable(`${name}: ${value}`));
-    print(`POST ${url}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`);
+    print(
+      `POST ${maskCredentials(url)}\n${lines.join('\n')}\n\n${body.toString().split('\n').map(printable).join('\n')}\n`,
+    );
     return;
   }
   const answer = await post(request).catch((error: unknown) => {
     throw new CommandError(
-      `POST ${url}: ${error instanceof Error ? error.message : String(error)}; is the service running?`,
+      `POST ${maskUrl(url)}: ${error instanceof Error ? error.message : String(error)}; is the service running?`,
     );
   });
   print(`${answer.status} ${printable(answer.text)}\n`);
@@ -114,7 +116,7 @@ async function findDelivery(client: ServiceClient, deliveryId: string): Promise<
 /** The given address if it has a path, else the address of the same webhook at that service. */
 async function targetOf({ flowId, triggerKey, requestUrl }: StoredDelivery, to: string, client: ServiceClient) {
   if (!/^https?:\/\//i.test(to) || !URL.canParse(to)) {
-    throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
+    throw new CommandError(`--to "${maskRefusedUrl(to)}": expected an absolute URL such as http://127.0.0.1:3000`);
   }
   const url = new URL(to);
   if (url.pathname === '/') {

@@ -8,6 +8,7 @@ import type { CommandPart } from '../../commands/part.ts';
 import type { Settings } from '../../config/settings-schema.ts';
 import { formatIssue, type ManifestIssue } from '../../manifest/issues.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
+import { maskUrl } from '../../manifest/mask.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import { asName } from '../../manifest/schema.ts';
 import type { WebhookInputs } from '../../manifest/webhook-inputs.ts';
@@ -264,7 +265,7 @@ function linesOn({ trigger, flow, manifest, file, warnings }: Written, settings:
   const how = scheme === undefined ? 'no signature scheme' : `signed as ${scheme}`;
   return [
     `Wrote ${file}: flow ${quoted(manifest.name)} with the id ${manifest.id}, ${how}, ${flow.mode}.`,
-    `URL:  ${urlOf(flow.slug, settings.publicUrl)}`,
+    `URL:  ${maskUrl(urlOf(flow.slug, settings.publicUrl))}`,
     ...referencesOf(manifest).map((reference) => `Key:  ${keyText(reference, trigger, flow)}`),
     ...forwardLines(flow.forward, settings),
     ...trigger.notes.map((note) => `Note: ${printable(note)}`),

@@ -7,6 +7,7 @@ import { ENV_FILE } from '../../config/env-file.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import type { Settings } from '../../config/settings-schema.ts';
 import type { LoadedFlow } from '../../manifest/load.ts';
+import { maskUrl } from '../../manifest/mask.ts';
 import { isReference } from '../../manifest/read-secret.ts';
 import { asName } from '../../manifest/schema.ts';
 import type { EnforcementMode } from '../../model/manifest.ts';
@@ -250,7 +251,7 @@ interface Written {
 /** The remaining steps, in order. */
 function instructions({ file, manifest, answers, settings, keyFile }: Written): string[] {
   const { publisher, slug, mode } = answers;
-  const url = urlOf(slug, settings.publicUrl);
+  const url = maskUrl(urlOf(slug, settings.publicUrl));
   const scheme = publisher.inputs.webhookSignatureScheme;
   const signsUrl = publisher.inputs.webhookPublicUrl !== undefined && settings.publicUrl === undefined;
   return [

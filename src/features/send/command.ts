@@ -7,6 +7,7 @@ import { noSuch } from '../../commands/lists.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { processEnvironment } from '../../config/settings.ts';
 import { formatIssue } from '../../manifest/issues.ts';
+import { maskRefusedUrl, maskUrl } from '../../manifest/mask.ts';
 import { resolveSecret, secretReader } from '../../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import { print } from '../../telemetry/terminal.ts';
@@ -176,7 +177,13 @@ function ownHeaders({ header }: SendOptions): Record<string, string> {
 
 function baseUrl(to: string): string {
   if (!/^https?:\/\/[^?#]+$/i.test(to) || !URL.canParse(to))
-    throw new CommandError(`--to "${to}": expected an absolute URL such as http://127.0.0.1:3000`);
+    throw new CommandError(`--to "${maskRefusedUrl(to)}": expected an absolute URL such as http://127.0.0.1:3000`);
+  const { username, password } = new URL(to);
+  if (username !== '' || password !== '') {
+    throw new CommandError(
+      `--to "${maskUrl(to)}": give the credentials with --header "Authorization: …", not in the URL`,
+    );
+  }
   return to.replace(/\/+$/, '');
 }
 
@@ -210,7 +217,7 @@ async function post({ url, headers, body }: Request): Promise<void> {
     response = await fetch(url, { method: 'POST', headers, body: Uint8Array.from(body) });
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
-    throw new CommandError(`POST ${url}: ${cause}; is the service running?`);
+    throw new CommandError(`POST ${maskUrl(url)}: ${cause}; is the service running?`);
   }
   print(`${response.status} ${await response.text()}\n`);
   if (!response.ok) process.exitCode = 1;
