@@ -220,6 +220,11 @@ describe('sluice deploy', () => {
     const invalid = await sluice('deploy', folder);
     expect(invalid).toMatchObject({ code: 2, stdout: '' });
     expect(invalid.stderr).toContain('steps.a.type');
+    const told = await sluice('deploy', folder, '--json');
+    const checked = await runCli(workspace, ['check', folder, '--against', service.url, '--json']);
+    expect(told.code).toBe(2);
+    expect(JSON.parse(told.stdout)).toEqual(JSON.parse(checked.stdout));
+    expect(JSON.parse(told.stdout).issues[0]).toMatchObject({ severity: 'error', path: 'steps.a.type' });
     expect((await sluice('deploy', join(workspace.folder, 'nowhere'))).code).toBe(2);
     expect((await runCli(workspace, ['deploy', folder, '--to', 'http://127.0.0.1:9'])).code).toBe(2);
   }, 60_000);
