@@ -580,7 +580,7 @@ not start with a wrong value or a misspelt variable; it prints one line for each
 \`npx sluice serve --help\` prints this list.
 
 The service and every command first read a file \`.env\` in the working directory, as Node's \`--env-file\` does: a variable that is
-already set wins over the file. \`--env-file FILE\` names another file. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
+already set wins over the file. \`--env-file FILE\` names another file; if it does not exist, Node itself says so and ends with 9. \`npx sluice serve\` takes \`--host\`, \`--port\`, \`--manifests\` and
 \`--database\`, which win over both.
 
 \`SLUICE_CONFIG\` is the path of the config module; without it, Sluice reads \`sluice.config.ts\`, \`.mts\`, \`.js\` or \`.mjs\` in the working

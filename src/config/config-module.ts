@@ -14,6 +14,9 @@ interface ConfigModule {
   readonly extensions: Extensions;
 }
 
+/** Of files that can be imported; `.json` can only set options. */
+const MODULE = /\.(?:[cm]?[jt]sx?|json)$/i;
+
 const NAMES = ['sluice.config.ts', 'sluice.config.mts', 'sluice.config.js', 'sluice.config.mjs'];
 
 /** A module can fetch secrets before it exports; if it takes longer than this, it will never finish. */
@@ -31,6 +34,12 @@ export async function loadConfigModule(
   // The importer would wait for data from a named pipe.
   const kind = otherKindOf(statSync(file));
   if (kind !== undefined) throw new SettingsError([`${file} is ${kind}, not a file`]);
+  // An import of a file of variables would run it as code, and its error would quote what it contains.
+  if (!MODULE.test(file)) {
+    const instead = 'expected a file that ends in .ts, .mts, .js or .mjs';
+    const variables = 'a file of variables is named with --env-file';
+    throw new SettingsError([`SLUICE_CONFIG: "${path}" is not a config module; ${instead}. ${variables}`]);
+  }
   const config = await importConfig(file, limitMs);
   try {
     return splitConfig(config, file);

@@ -28,7 +28,7 @@ export function readEnvFile(named?: string): EnvFile {
     const isThere = statSync(ENV_FILE, { throwIfNoEntry: false })?.isFile() === true;
     if (named === undefined && name === undefined && !isThere) return;
     const file = named ?? ENV_FILE;
-    const given = variablesIn(file);
+    const given = variablesIn(file, named === undefined ? ENV_FILE : `--env-file "${named}"`);
     const environment = processEnvironment();
     const free = Object.keys(given).filter((key) => own.has(key) || environment[key] === undefined);
     const gone = [...own].filter((key) => !free.includes(key));
@@ -41,12 +41,14 @@ export function readEnvFile(named?: string): EnvFile {
   return { name: () => name, readAgain: read };
 }
 
-function variablesIn(file: string): Readonly<Record<string, string | undefined>> {
+function variablesIn(file: string, label: string): Readonly<Record<string, string | undefined>> {
   let text: string;
   try {
     text = readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
-    throw new SettingsError([`${file}: cannot be read: ${error instanceof Error ? error.message : String(error)}`]);
+    const { code, message } = error as NodeJS.ErrnoException;
+    const why = { ENOENT: 'there is no such file', EISDIR: 'is a folder, not a file' }[code ?? ''];
+    throw new SettingsError([`${label}: ${why ?? `cannot be read: ${message}`}`]);
   }
   if (/[\0\uFFFD]/.test(text)) throw new SettingsError([`${file}: is not UTF-8 text`]);
   const mistakes = mistakesIn(text);

@@ -22,6 +22,17 @@ it('refuses a config module that is a folder or a device', async () => {
   await expect(loadConfigModule('/dev/zero', folder)).rejects.toThrow('/dev/zero is a device, not a file');
 });
 
+it.each(['.env', 'own.env', 'own.yaml', 'own'])(
+  'refuses %s as a config module, and quotes nothing of it',
+  async (name) => {
+    await writeFile(join(folder, name), 'SLUICE_PORT=3001\nKEY=s3cr3t\n');
+    const error = await loadConfigModule(name, folder).catch((reason: unknown) => reason);
+    const message = `SLUICE_CONFIG: "${name}" is not a config module; expected a file that ends in .ts, .mts, .js or .mjs`;
+    expect(error).toMatchObject({ name: 'SettingsError', message: expect.stringContaining(message) });
+    expect(error).not.toMatchObject({ message: expect.stringContaining('s3cr3t') });
+  },
+);
+
 it.each([
   ['an option that throws when it is read', 'export default { get port() { throw new Error("no port"); } }', 'no port'],
   ['a list that does', 'export default { handlers: [{ get type() { throw new Error("no type"); } }] }', 'no type'],

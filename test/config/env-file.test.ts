@@ -45,6 +45,14 @@ describe('a file of variables', () => {
     expect(process.env.OWN_KEY).toBeUndefined();
   });
 
+  it('that is not there is refused by the name that was given', () => {
+    const folder = temporaryFolder('env');
+    const missing = join(folder, 'own.env');
+    expect(() => readEnvFile(missing)).toThrow(SettingsError);
+    expect(() => readEnvFile(missing)).toThrow(`--env-file "${missing}": there is no such file`);
+    expect(() => readEnvFile(folder)).toThrow(`--env-file "${folder}": is a folder, not a file`);
+  });
+
   it('may begin with a byte order mark, and is refused in UTF-16', () => {
     read('\uFEFFOWN_MODE=Enforce\n');
     expect(process.env.OWN_MODE).toBe('Enforce');
