@@ -102,6 +102,13 @@ function signingOf(spec: SignatureSpec | undefined): Signing {
 export function publisherNamed(text: string, publishers: readonly Publisher[]): Publisher | Mistake {
   const exact = publishers.find(({ names }) => names.some((name) => plainName(name) === plainName(text)));
   if (exact !== undefined) return exact;
+  // A scheme of its own, and also the beginning of Customer.io.
+  if (plainName(text) === 'custom') {
+    const own = 'Custom is a scheme whose fields you write; read docs/publishers/custom.md.';
+    return new Mistake(
+      `There is no publisher "${text}": ${own} For your own sender use Generic, for Customer.io customer-io.`,
+    );
+  }
   const alike = plainName(text) === '' ? [] : publishers.filter(({ names }) => beginsWith(names, text));
   if (alike.length === 1 && alike[0] !== undefined) return alike[0];
   const namesOf = (found: readonly Publisher[]) => found.map(({ names }) => names[0] ?? '');
