@@ -283,8 +283,7 @@ async function checkAgainstDatabase(folder: string | undefined, options: CheckOp
   const inspection = await inspectStore(database).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error);
     const setting = options.against === undefined ? ' (SLUICE_DATABASE_URL)' : '';
-    const told = database.kind === 'sqlite' ? reason : `the database ${name} cannot be read: ${reason}`;
-    throw new CommandError(`${told}${setting}`);
+    throw new CommandError(`${reason}${setting}`);
   });
   try {
     for (const flow of flows) known.issues.push(...(await warningsOfPlan(flow, inspection)));

@@ -25,6 +25,10 @@ export function schemaDifference(found: SchemaObjects, own: SchemaObjects): Sche
   return { lacks, foreign: foreign.sort() };
 }
 
+/** Whether all tables, columns and views are as migrations make them, so that they can be read. */
+export const canBeRead = ({ lacks }: SchemaDifference): boolean =>
+  !lacks.some((line) => /^the (table|column|view) /.test(line));
+
 const MOST_NAMED = 5;
 
 /** Throws if something is missing: code that relies on it would fail each delivery, or let one pass twice. */

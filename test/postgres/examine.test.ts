@@ -1,5 +1,5 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { examineStore } from '../../src/store/offline.ts';
+import { examineStore, inspectStore } from '../../src/store/offline.ts';
 import { acceptanceOf, aNonce, id, T0 } from '../store/samples.ts';
 import { newSchema, openStore, runSql } from './schemas.ts';
 
@@ -30,6 +30,19 @@ test('a schema is looked at while a service uses it: damage, sizes, what waits a
   const damaged = await examineStore(database, { before, isQuick: false });
   expect(damaged.damage).toEqual(['the table nonce_headers is missing']);
   expect((await examineStore(database, { before, isQuick: true })).damage).toBeNull();
+
+  await runSql(`DROP TABLE "${schema}".nonces CASCADE`);
+  const quick = await examineStore(database, { before, isQuick: true });
+  expect(quick.schema?.lacks).toContain('the table nonces is missing');
+  expect(quick.contents).toBeNull();
+});
+
+test('a database that does not answer is named without its password', async () => {
+  const database = { kind: 'postgres', directUrl: 'postgres://me:s3cr3t@127.0.0.1:9/x', schema: 'sluice' } as const;
+  const before = { nonces: null, runs: null, deliveries: null, activity: null };
+  const named = 'the database postgres://***@127.0.0.1:9/x cannot be read: connect ECONNREFUSED';
+  await expect(examineStore(database, { before, isQuick: true })).rejects.toThrow(named);
+  await expect(inspectStore(database)).rejects.toThrow(named);
 });
 
 test('a schema that no service has written to is not looked at', async () => {

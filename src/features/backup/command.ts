@@ -33,14 +33,15 @@ async function backup(file: string): Promise<void> {
   if (database.path === ':memory:') throw new CommandError('The database is in memory: there is no file to copy');
   if (!existsSync(database.path)) throw new CommandError(`The database ${database.path} does not exist`);
   if (existsSync(target)) throw new CommandError(`${file} exists; a backup replaces nothing`);
+  // Named by the database, and not by the copy, if no service of this release could open it.
+  await openAndClose(database.path);
   const unfinished = `${target}.${process.pid}-${randomBytes(4).toString('hex')}.part`;
   try {
     removeAbandoned(target);
     // Created before any byte is written: nobody else can read the database from it.
     writeFileSync(unfinished, '', { mode: 0o600, flag: 'wx' });
     const pages = await backupStore(database.path, unfinished);
-    const inspection = await inspectStore({ kind: 'sqlite', path: unfinished });
-    await inspection.close();
+    await openAndClose(unfinished);
     for (const left of ['-wal', '-shm']) rmSync(unfinished + left, { force: true });
     publish(unfinished, target, file);
     print(
@@ -50,6 +51,13 @@ async function backup(file: string): Promise<void> {
     for (const left of PARTS) rmSync(unfinished + left, { force: true });
     throw new CommandError(`No backup was made: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+async function openAndClose(path: string): Promise<void> {
+  const inspection = await inspectStore({ kind: 'sqlite', path }).catch((error: unknown) => {
+    throw new CommandError(`No backup was made: ${error instanceof Error ? error.message : String(error)}`);
+  });
+  await inspection.close();
 }
 
 const PARTS = ['', '-wal', '-shm', '-journal'] as const;

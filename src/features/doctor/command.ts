@@ -52,7 +52,7 @@ async function doctor({ quick, json }: DoctorOptions): Promise<void> {
   });
   const checks = [
     ...databaseChecks(examined, maskedPlace(settings).place),
-    ...(examined.contents === null ? [] : contentChecks(examined.contents, now)),
+    ...(examined.contents === null ? [UNREAD] : contentChecks(examined.contents, now)),
     ...(await diskChecks(database)),
     openFilesCheck(),
     ...settingsChecks(settings),
@@ -123,6 +123,12 @@ function schemaChecks(schema: Examination['schema'], version: number): Check[] {
     ? found
     : [{ check: 'schema', status: 'ok', message: `version ${version}, that of this release${compared}` }];
 }
+
+const UNREAD: Check = {
+  check: 'contents',
+  status: 'error',
+  message: 'runs, held deliveries and what retention deletes cannot be read',
+};
 
 /** A delivery held for longer is probably forgotten, not waited for. */
 const LONG_HELD_DAYS = 7;

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { decide } from '../decisions/decision.ts';
 import { examineContents } from '../decisions/examination.ts';
+import { canBeRead } from '../schema-objects.ts';
 import type { Examination, ExaminationRequest } from '../store.ts';
 import { POSTGRES_ADDS, TABLES } from '../tables.ts';
 import { readDatabase } from './inspect.ts';
@@ -14,16 +15,17 @@ export async function examineDatabase(
 ): Promise<Examination> {
   return readDatabase(database, async (sql) => {
     const tables = await measureTables(sql);
+    const schema = await schemaDifferenceOf((text, values) => sql.all(text, [...values]), sql.schema);
     return {
       damage: isQuick ? null : await readDamage(sql, tables),
       schemaVersion:
         (await sql.get<{ version: number }>('SELECT max(version) AS version FROM sluice.schema_migrations'))?.version ??
         0,
-      schema: await schemaDifferenceOf((text, values) => sql.all(text, [...values]), sql.schema),
+      schema,
       fileBytes: tables.reduce((sum, { bytes }) => sum + bytes, 0),
       walBytes: null,
       tables,
-      contents: await decide(examineContents(sql.port, before)),
+      contents: canBeRead(schema) ? await decide(examineContents(sql.port, before)) : null,
     };
   });
 }

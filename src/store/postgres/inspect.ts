@@ -21,8 +21,14 @@ export async function readDatabase<Value>(place: Place, work: (sql: Sql) => Prom
   }
 }
 
+/** Throws an error that names the place, without its credentials. */
 async function connect({ directUrl: url, schema }: Place, chainKey?: ChainKey): Promise<Connections> {
-  await requireCurrent({ url, schema });
+  await requireCurrent({ url, schema }).catch((error: unknown) => {
+    const { protocol, username, password, host, pathname } = new URL(url);
+    const place = `${protocol}//${username === '' && password === '' ? '' : '***@'}${host}${pathname}`;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`the database ${place} cannot be read: ${reason}`, { cause: error });
+  });
   return createConnections({
     url,
     schema,

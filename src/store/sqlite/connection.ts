@@ -285,8 +285,8 @@ const CURES: readonly { codes: RegExp; cure: string | ((path: string) => string)
   { codes: /^(ENOSPC|EDQUOT|SQLITE_FULL)/, cure: (path) => `make room on the disk of ${path}` },
 ];
 
-/** For causes such as a restore by root. */
-function whoMayNot(path: string): string {
+/** Which file this account may not read and write, for causes such as a restore by root. */
+export function whoMayNot(path: string): string {
   // The folder first: if it is not accessible, neither are the files in it.
   for (const file of [dirname(path), ...['', '-wal', '-shm', '.lock'].map((suffix) => `${path}${suffix}`)]) {
     const problem = accessProblem(file);
@@ -352,6 +352,9 @@ export const newestOf = (applied: readonly Pick<Migration, 'version'>[]) =>
 export function appliedMigrations(db: Database): Pick<Migration, 'version' | 'name'>[] {
   const tables = tablesOf(db);
   if (tables.includes('schema_migrations')) {
+    const columns = db.prepare<[], string>("SELECT name FROM pragma_table_info('schema_migrations')").pluck().all();
+    if (!['version', 'name'].every((name) => columns.includes(name)))
+      throw new Error('it is a database of another program (it has another table "schema_migrations")');
     return db.prepare<[], { version: number; name: string }>('SELECT version, name FROM schema_migrations').all();
   }
   if (tables.length > 0) throw new Error(`it is a database of another program (it has a table "${tables[0]}")`);

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import { decideNow } from '../decisions/decision.ts';
 import { examineContents } from '../decisions/examination.ts';
+import { canBeRead } from '../schema-objects.ts';
 import type { Examination, ExaminationRequest } from '../store.ts';
 import { damageOf, openWriter, schemaVersion } from './connection.ts';
 import { openInspected } from './inspect.ts';
@@ -25,13 +26,15 @@ export function examineDatabase(path: string, { before, isQuick }: ExaminationRe
         return null;
       }
     };
+    const schema = readable(() => schemaDifferenceOf(db, () => openWriter(inMemory)));
     return {
       schemaVersion: schemaVersion(db),
-      schema: readable(() => schemaDifferenceOf(db, () => openWriter(inMemory))),
+      schema,
       fileBytes: sizeOf(''),
       walBytes: sizeOf('-wal'),
       tables: isQuick ? null : readable(() => measureTables(db)),
-      contents: readable(() => decideNow(examineContents(portOf(db), before))),
+      contents:
+        schema !== null && canBeRead(schema) ? readable(() => decideNow(examineContents(portOf(db), before))) : null,
       damage,
     };
   } finally {

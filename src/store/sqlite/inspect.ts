@@ -6,7 +6,14 @@ import { decideNow } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
 import { checkHistory } from '../schema-history.ts';
 import type { Inspection } from '../store.ts';
-import { appliedMigrations, defineFunctions, newestOf, refuseOtherThanFile, sqliteCode } from './connection.ts';
+import {
+  appliedMigrations,
+  defineFunctions,
+  newestOf,
+  refuseOtherThanFile,
+  sqliteCode,
+  whoMayNot,
+} from './connection.ts';
 import { migrations } from './migrations/index.ts';
 import { openPort, portOf } from './port.ts';
 
@@ -45,7 +52,7 @@ export function openInspected(path: string, chainKey?: ChainKey): Database {
 }
 
 const unreadable = (path: string, error: unknown) =>
-  new Error(`the database ${path} cannot be read: ${reasonOf(error)}`, { cause: error });
+  new Error(`the database ${path} cannot be read: ${reasonOf(error, path)}`, { cause: error });
 
 function requireSchema(db: Database): void {
   const newest = migrations.at(-1)?.version ?? 0;
@@ -63,9 +70,10 @@ function requireSchema(db: Database): void {
   }
 }
 
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, path: string): string {
+  const code = sqliteCode(error) ?? '';
   // A database in write-ahead mode has two more files, which even a reader creates if they are missing.
-  if (sqliteCode(error) === 'SQLITE_CANTOPEN') return 'the file or its folder is not accessible';
-  if (sqliteCode(error) === 'SQLITE_NOTADB') return 'it is not a database';
+  if (/^SQLITE_(CANTOPEN|READONLY)/.test(code)) return `the file or its folder is not accessible: ${whoMayNot(path)}`;
+  if (code === 'SQLITE_NOTADB') return 'it is not a database';
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { backupStore, inspectStore } from '../../../src/store/offline.ts';
 import { openStore } from '../../../src/store/open-store.ts';
@@ -40,6 +41,22 @@ describe('backup', () => {
     for (const name of [running, 'copy.db.part', 'copy.db.1-mine.part']) write(name);
     expect(await runCli(workspace, ['backup', 'copy.db'])).toMatchObject({ code: 0, stderr: '' });
     expect(copies().sort()).toEqual(['copy.db', running, 'copy.db.1-mine.part', 'copy.db.part'].sort());
+  });
+
+  it.each([
+    ['lost a table', 'DROP TABLE nonces', 'No backup was made: its schema was changed: the table nonces is missing.'],
+    ['is of a later release', "INSERT INTO schema_migrations VALUES (9999, 'later', 0)", 'its schema version is 9999'],
+    ['is of another program', 'ALTER TABLE schema_migrations RENAME version TO v', 'is a database of another program'],
+  ])('is refused if the database %s: no service could open the copy', async (_what, sql, message) => {
+    const { workspace, copies } = await withDatabase();
+    const database = new SqliteDatabase(join(workspace.folder, 'data', 'sluice.db'));
+    database.exec(sql);
+    database.close();
+    const { code, stderr } = await runCli(workspace, ['backup', 'copy.db']);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toContain('copy.db.');
+    expect(code).toBe(2);
+    expect(copies()).toEqual([]);
   });
 
   it('of which two run at once makes one copy: the other replaces nothing and leaves nothing', async () => {

@@ -1,5 +1,6 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, closeSync, copyFileSync, openSync, writeSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';
@@ -53,6 +54,23 @@ test('doctor looks at the database of a running service, and names damage, what 
     { check: 'schema', status: 'warning', message: expect.stringContaining('the view other is not of Sluice') },
   ]);
 
+  const half = join(workspace.folder, 'half.db');
+  copyFileSync(path, half);
+  const without = new SqliteDatabase(half);
+  without.exec('DROP TABLE nonces; DROP TABLE consumers');
+  without.close();
+  for (const args of [[], ['--quick']]) {
+    const found = await run(args, { SLUICE_DATABASE_URL: `sqlite:${half}` });
+    expect(found.code).toBe(1);
+    expect(found.of('schema').map(({ message }) => message)).toEqual([
+      expect.stringContaining('the table consumers is missing'),
+      expect.stringContaining('the table nonces is missing'),
+      expect.stringContaining('the trigger held_added'),
+      expect.stringContaining('the view other'),
+    ]);
+    expect(found.of('contents')).toMatchObject([{ status: 'error' }]);
+  }
+
   const file = openSync(path, 'r+');
   writeSync(file, Buffer.alloc(pgsize, 0x5a), 0, pgsize, (pageno - 1) * pgsize);
   closeSync(file);
@@ -66,3 +84,23 @@ test('doctor looks at the database of a running service, and names damage, what 
     { status: 'ok', message: expect.stringContaining('not looked for') },
   ]);
 }, 60_000);
+
+test('doctor and backup name the folder that their account may not write to', async () => {
+  const { folder } = await createWorkspace();
+  const data = join(folder, 'data');
+  await (await openSqliteStore({ path: join(data, 'sluice.db') })).close();
+  chmodSync(join(data, 'sluice.db'), 0o644);
+  chmodSync(data, 0o555);
+  chmodSync(folder, 0o755);
+  // Root may write everywhere.
+  const account = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const cli = resolve(import.meta.dirname, '../../../dist/cli.js');
+  for (const args of [['doctor'], ['backup', 'copy.db']]) {
+    const { status, stderr } = spawnSync(process.execPath, [cli, ...args], { cwd: folder, ...account });
+    expect(stderr.toString()).toMatch(
+      /sluice\.db cannot be read: the file or its folder is not accessible: \S+data belongs to /,
+    );
+    expect(status).toBe(2);
+  }
+  chmodSync(data, 0o755);
+});
