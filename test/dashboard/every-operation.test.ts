@@ -129,7 +129,9 @@ describe('every operation', () => {
 
   it('answers an unknown id with 404, except those that create a flow or a consumer', async () => {
     const single = rows.filter(({ path }) => path.includes('{'));
-    const known = single.filter(({ responses }) => !('404' in responses));
+    const opensConsumer = ({ method, path }: (typeof rows)[number]) => method === 'PUT' && /consumers/.test(path);
+    // It answers 404 to an unknown flow in its body.
+    const known = single.filter((row) => !('404' in row.responses) || opensConsumer(row));
     expect(known.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       'PUT /flows/api/flows/{id}',
       'PUT /flows/api/webhooks/consumers/{name}',

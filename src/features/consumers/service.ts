@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { field, isoTime, outcomeSchema, unknownConsumer } from '../../dashboard/answer.ts';
+import { field, isoTime, outcomeSchema, unknownConsumer, unknownId } from '../../dashboard/answer.ts';
 import { COMMAND, parameter, parseJsonBody } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
@@ -129,12 +129,13 @@ const consumerRoutes: ApiRoutes = (app, services) => {
       params: NAME_PARAMS,
       command: [OPEN, { since: '2026-03-01T12:00:00Z' }],
       answer: consumerSchema,
-      refusals: [409],
+      refusals: [404, 409],
     }),
     async (request) => {
       const { name } = request.params;
       const { since, flowId = null, triggerKey = null } = parseJsonBody(request, OPEN);
       await refuseOthers({ name, flowId }, sightOf(request, services), services);
+      await refuseNobody({ name, flowId, triggerKey }, services);
       const at = clock.now();
       const idleBefore = at - IDLE_DAYS * DAY_MS;
       const wanted = { flowId, triggerKey };
@@ -246,6 +247,27 @@ async function refuseOthers(
   const known = await store.of(consumersStore).findConsumer(name);
   if (known === undefined || sight.has(known.flowId)) return;
   throw new HttpError('consumer_differs', `The consumer ${name} gets other deliveries; use another name`);
+}
+
+/** A new consumer of a flow or trigger that never was would wait for ever. A known one may outlive its flow. */
+async function refuseNobody(
+  { name, flowId, triggerKey }: Pick<Consumer, 'name' | 'flowId' | 'triggerKey'>,
+  { store, catalog }: DashboardServices,
+): Promise<void> {
+  if (flowId === null) {
+    if (triggerKey === null) return;
+    throw new HttpError('invalid_request', 'body.triggerKey: belongs to a flow; name the flow as body.flowId');
+  }
+  if ((await store.of(consumersStore).findConsumer(name)) !== undefined) return;
+  const record = await store.findFlow(flowId);
+  if (record === undefined) throw unknownId('flow', flowId);
+  const deployed = catalog.find(flowId);
+  // Another replica may have deployed a revision with this trigger.
+  if (triggerKey === null || deployed?.record.revision !== record.revision) return;
+  const keys = deployed.loaded.webhooks.map((webhook) => webhook.triggerKey);
+  if (keys.includes(triggerKey)) return;
+  const known = keys.length === 0 ? 'it has none' : `it has ${keys.join(', ')}`;
+  throw new HttpError('unknown_trigger', `The flow has no webhook trigger ${JSON.stringify(triggerKey)}; ${known}`);
 }
 
 function unknown(name: string): never {

@@ -58,6 +58,28 @@ describe('a consumer', () => {
     expect((await open({ flowId: ORDERS_ID })).json()).toMatchObject({ reason: 'consumer_differs' });
   });
 
+  it('is refused for a flow or a trigger that does not exist, unless it is there already', async () => {
+    const never = '00000000-0000-4000-8000-000000000000';
+    expect((await open({ flowId: never })).json()).toMatchObject({
+      statusCode: 404,
+      reason: 'unknown_flow',
+      message: `There is no flow with the id ${never}`,
+    });
+    expect((await open({ flowId: HOOK.id, triggerKey: 'inn' })).json()).toMatchObject({
+      statusCode: 404,
+      reason: 'unknown_trigger',
+      message: 'The flow has no webhook trigger "inn"; it has in',
+    });
+    expect((await open({ triggerKey: 'in' })).json()).toMatchObject({
+      statusCode: 400,
+      message: 'body.triggerKey: belongs to a flow; name the flow as body.flowId',
+    });
+    expect((await read()).reason).toBe('unknown_consumer');
+    expect((await open({ flowId: HOOK.id, triggerKey: 'in' })).statusCode).toBe(200);
+    await dashboard.app.inject({ method: 'DELETE', url: `/flows/api/flows/${HOOK.id}` });
+    expect((await open({ flowId: HOOK.id, triggerKey: 'in' })).statusCode).toBe(200);
+  });
+
   it('is opened and deleted by somebody, and advances without a line in the activity', async () => {
     const { cursor } = (await open({ reason: 'a new laptop' })).json();
     await receive('1');
