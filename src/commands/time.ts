@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../model/clock.ts';
+import { millisecondsOf } from '../model/written-time.ts';
 
 /** The options of `withSpan`, in milliseconds since the Unix epoch. */
 export interface SpanOptions {
@@ -35,7 +36,7 @@ const UNIT_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d:
  * after `now`, in the time zone of the process. Undefined for other text.
  */
 export function readTime(text: string, now: number): number | undefined {
-  if (/^\d{8,15}$/.test(text)) return Number(text);
+  if (/^\d{8,15}$/.test(text)) return millisecondsOf(text);
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (count !== undefined && unit !== undefined) return now - Number(count) * (UNIT_MS[unit] ?? 0);
   const [, hours, minutes, seconds = '0'] = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/.exec(text) ?? [];

@@ -8,6 +8,7 @@ import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
 import { readSearchKey, type SearchKeys } from '../model/search-keys.ts';
 import { isStorableValue, UNSTORABLE } from '../model/text.ts';
+import { millisecondsOf } from '../model/written-time.ts';
 import type { TimeSpan } from '../store/store.ts';
 
 /*
@@ -66,7 +67,7 @@ const shownAs = ({ min, max = MAX_WHOLE_NUMBER, fallback }: WholeNumbers) =>
 /** A whole number that is undefined if not given; its reader then uses `fallback`. */
 const givenWholeNumber = (range: WholeNumbers) => {
   const { min, max = MAX_WHOLE_NUMBER } = range;
-  const accepted = max === MAX_WHOLE_NUMBER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
+  const accepted = `a whole number from ${min} to ${max}`;
   return optional((given, context) => readWholeNumber(given, min, max) ?? refuse(context, given, accepted)).meta(
     shownAs(range),
   );
@@ -95,9 +96,11 @@ const oneOf = <Name extends string>(names: readonly Name[]) =>
       refuse(context, given, `one of ${names.join(', ')}`),
   ).meta({ enum: [...names] });
 
+const FROM_1 = `a whole number from 1 to ${MAX_WHOLE_NUMBER}`;
+
 /** An optional number from 1. */
 const optionalNumber = () =>
-  optional((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1')).meta({
+  optional((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, FROM_1)).meta({
     type: 'integer',
     minimum: 1,
     maximum: MAX_WHOLE_NUMBER,
@@ -106,7 +109,7 @@ const optionalNumber = () =>
 /** A number in a path, from 1. */
 const positiveNumber = () =>
   text()
-    .transform((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, 'a whole number from 1'))
+    .transform((given, context) => readWholeNumber(given, 1) ?? refuse(context, given, FROM_1))
     .meta({ type: 'integer', minimum: 1, maximum: MAX_WHOLE_NUMBER });
 
 /** `order:SO-1010` */
@@ -140,6 +143,7 @@ const requiredText = (maxLength: number, accepted: string) => {
 };
 
 const ISO_TIME = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
+const isoTimeOf = (given: string) => (ISO_TIME.safeParse(given).success ? Date.parse(given) : undefined);
 
 /**
  * A time as ISO 8601 with an offset, as a date, which begins at midnight in UTC, or as milliseconds. Yields
@@ -147,10 +151,9 @@ const ISO_TIME = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
  */
 const optionalTime = () =>
   optional((given, context) => {
-    if (/^\d{1,15}$/.test(given)) return Number(given);
-    return ISO_TIME.safeParse(given).success
-      ? Date.parse(given)
-      : refuse(context, given, 'a time such as 2026-03-01T12:00:00Z, a date, or milliseconds since 1970');
+    const at = /^\d{1,15}$/.test(given) ? millisecondsOf(given) : isoTimeOf(given);
+    const accepted = 'a time such as 2026-03-01T12:00:00Z, a date such as 2026-03-01, or milliseconds since 1970';
+    return at ?? refuse(context, given, accepted);
   }).meta({ type: 'string', format: 'date-time' });
 
 /** The time span of a list: it includes `since` and excludes `until`. */

@@ -48,6 +48,10 @@ describe('a time that a person gives', () => {
     '2026-03-01T12:00',
     '2026-03-01T25:00Z',
     '2026-3-1',
+    '20261130',
+    '202611301200',
+    '20261130120000',
+    '1772357400',
   ])('"%s" is no time', (text) => {
     expect(readTime(text, NOW)).toBeUndefined();
   });

@@ -9,7 +9,12 @@ const dashboard = useDashboard();
 
 // The texts of the messages. Other tests check, from the OpenAPI document, that each operation refuses such values.
 const paging: [query: string, message: string][] = [
-  ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0'],
+  ['skip=-1', 'skip: "-1" is not accepted; expected a whole number from 0 to 2147483647'],
+  ['skip=3000000000', 'skip: "3000000000" is not accepted; expected a whole number from 0 to 2147483647'],
+  ...['20261130', '202611301200', '20261130120000', '1772357400'].map((digits): [string, string] => [
+    `since=${digits}`,
+    `since: "${digits}" is not accepted; expected a time such as 2026-03-01T12:00:00Z, a date such as 2026-03-01, or`,
+  ]),
   ['take=0', 'take: "0" is not accepted; expected a whole number from 1 to 500'],
   ['take=1e2', 'take: "1e2" is not accepted'],
   ['take=5&take=6', 'take: was given more than once'],
@@ -28,7 +33,11 @@ const filters: [path: string, query: string, message: string][] = [
     'waiting: "tea" is not accepted; expected one of signal, delay, retry, poll, host, secret, run, coalesce, order, slot',
   ],
   ['/flows/api/runs', 'status=Done', 'status: "Done" is not accepted; expected one of Running, Succeeded, '],
-  ['/flows/api/runs', 'skip=-1&take=0', 'skip: "-1" is not accepted; expected a whole number from 0; take: "0"'],
+  [
+    '/flows/api/runs',
+    'skip=-1&take=0',
+    'skip: "-1" is not accepted; expected a whole number from 0 to 2147483647; take: "0"',
+  ],
   [
     '/flows/api/runs/active',
     `flowId=${ORDERS_ID}`,
