@@ -22,6 +22,7 @@ export interface CommandContext {
 
 /** Only the settings, for a command that leaves the manifests to a service. */
 export async function readCommandSettings(folder?: string): Promise<Settings> {
+  refuseBlank(folder);
   const environment = processEnvironment();
   const { options } = await loadConfigModule(configPath(environment), process.cwd());
   return readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
@@ -29,6 +30,7 @@ export async function readCommandSettings(folder?: string): Promise<Settings> {
 
 /** Reads the given folder, or the one that the settings name. */
 export async function openContext(folder?: string): Promise<CommandContext> {
+  refuseBlank(folder);
   const environment = processEnvironment();
   const { options, extensions: given } = await loadConfigModule(configPath(environment), process.cwd());
   const settings = readSettings(environment, folder === undefined ? options : { ...options, manifests: folder });
@@ -38,6 +40,12 @@ export async function openContext(folder?: string): Promise<CommandContext> {
   const extensions = prepareExtensions(preparing);
   const loaded = await loadManifests(folder ?? settings.manifests, extensions.rules.folder);
   return { settings, extensions, ...loaded };
+}
+
+/** Such as an unset variable: the folder of the settings may not have been meant. */
+function refuseBlank(folder: string | undefined): void {
+  if (folder?.trim() !== '') return;
+  throw new CommandError('the folder of manifests is an empty text; give its path, or leave it out');
 }
 
 /** Deriving the key takes 100 ms, so it waits for the first name. */
@@ -73,7 +81,7 @@ function isExpected(error: unknown): error is Error {
 /** Writes a file that an option names. Throws `CommandError`. */
 export async function writeOutput(file: string, content: string): Promise<void> {
   await writeFile(file, content).catch((error: Error) => {
-    throw new CommandError(`${file} cannot be written: ${error.message}`);
+    throw new CommandError(`${file === '' ? '""' : file} cannot be written: ${error.message}`);
   });
 }
 

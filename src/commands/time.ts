@@ -12,7 +12,13 @@ export interface SpanOptions {
 export function withSpan(command: Command): Command {
   return command
     .option('--since <time>', 'at or after this time: 02:00, 30m, 2h, 3d, ISO 8601, or a date (midnight in UTC)', time)
-    .option('--until <time>', 'before this time', time);
+    .option('--until <time>', 'before this time', time)
+    .hook('preAction', (_, acting) => {
+      const { since, until } = acting.opts<SpanOptions>();
+      // The service would name fields of its own.
+      if (since !== undefined && until !== undefined && since > until)
+        acting.error('error: --since must not be after --until');
+    });
 }
 
 /** Parses an option that is a time. */

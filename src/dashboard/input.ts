@@ -2,7 +2,7 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { HttpError } from '../errors.ts';
 import { MAX_DEPTH } from '../expressions/values.ts';
-import { didYouMean } from '../manifest/issues.ts';
+import { describeIssue, didYouMean } from '../manifest/issues.ts';
 import { NOT_UTF8, utf8Text } from '../manifest/read-file.ts';
 import { isNestedDeeper, type Json, keepExactNumbers } from '../model/json.ts';
 import { GUID } from '../model/manifest.ts';
@@ -222,7 +222,7 @@ export const compileValidator: FastifySchemaCompiler<z.ZodType> = ({ schema }) =
     const hostile = Object.entries(given).find((entry) => !isStorableValue(entry));
     if (hostile !== undefined)
       return { error: new HttpError('invalid_request', `${JSON.stringify(cut(hostile[0]))}: ${UNSTORABLE}`) };
-    const parsed = schema.safeParse(data);
+    const parsed = schema.safeParse(data, { error: describeIssue });
     if (parsed.success) return { value: parsed.data };
     return {
       error: new HttpError(
@@ -288,7 +288,7 @@ export function parseJsonBody<Schema extends z.ZodObject>(request: FastifyReques
   const given = json === undefined || (json.value === null && (schema as z.ZodObject) === COMMAND) ? {} : json.value;
   if (!isStorableValue(given)) throw new HttpError('invalid_request', `body: ${UNSTORABLE}`);
   refuseBlanks(given);
-  const parsed = schema.safeParse(given);
+  const parsed = schema.safeParse(given, { error: describeIssue });
   if (parsed.success) return parsed.data;
   const names = Object.keys(schema.shape);
   throw new HttpError(

@@ -196,7 +196,7 @@ type Parsed<Output> = { readonly value: Output } | { readonly problems: readonly
 
 /** Parses with a schema and reports every problem; the schema's own messages win. */
 export function parseWith<Output>(schema: z.ZodType<Output>, value: unknown): Parsed<Output> {
-  const result = schema.safeParse(value, { error: describe });
+  const result = schema.safeParse(value, { error: describeIssue });
   if (result.success) return { value: result.data };
   return { problems: result.error.issues.flatMap((issue) => flatten(issue, namesOf(schema))) };
 }
@@ -214,7 +214,13 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   record: 'an object',
 };
 
-function describe(issue: z.core.$ZodRawIssue): string | undefined {
+const FORMATS: Readonly<Record<string, string>> = {
+  datetime: 'a time such as 2026-03-01T12:00:00Z',
+  guid: 'a GUID such as 0f0c5a52-7d0e-4f6a-9d53-8c4f1d2e3b4a',
+};
+
+/** Says what is wrong with a value for schemas that do not say it themselves; for `safeParse`. */
+export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
   const given = issue.input === undefined ? 'is missing' : `is ${kindOf(issue.input)}`;
   switch (issue.code) {
     case 'invalid_type':
@@ -231,6 +237,10 @@ function describe(issue: z.core.$ZodRawIssue): string | undefined {
       return describeBound(issue, issue.inclusive === false ? 'more than' : 'at least', issue.minimum);
     case 'too_big':
       return describeBound(issue, issue.inclusive === false ? 'less than' : 'at most', issue.maximum);
+    case 'invalid_format':
+      return FORMATS[issue.format] === undefined ? undefined : `is not ${FORMATS[issue.format]}`;
+    case 'invalid_key':
+      return issue.issues[0]?.message;
     default:
       return undefined;
   }

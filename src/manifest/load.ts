@@ -1,6 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatPath, type JsonPath } from '../expressions/json-path.ts';
+import { kindOf } from '../expressions/values.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import { inTurns } from '../model/turns.ts';
 import { canonicalKeys } from './canonical-keys.ts';
@@ -113,9 +114,11 @@ export async function parseManifests(
   rules: ManifestRules,
 ): Promise<{ flows: LoadedFlow[]; issues: ManifestIssue[] }> {
   const { value, problems } = readJson(text);
-  const mistake = (message: string) => [{ severity: 'error' as const, file: '', path: '', message }];
-  if (value === undefined) return { flows: [], issues: problems.map((problem) => ({ ...problem, file: '' })) };
-  if (!Array.isArray(value)) return { flows: [], issues: mistake('expected an array of manifests') };
+  if (value === undefined) return { flows: [], issues: problems.map((problem) => ({ ...problem, file: 'body' })) };
+  if (!Array.isArray(value)) {
+    const message = `is ${kindOf(value)}; expected an array of manifests`;
+    return { flows: [], issues: [{ severity: 'error', file: 'body', path: '', message }] };
+  }
   const turn = inTurns();
   const manifests: ReadManifest[] = [];
   for (const { offset, length } of treeOf(text)?.children ?? []) {

@@ -100,8 +100,41 @@ describe('a body says what kind of value it got', () => {
     ['{"flowId":7}', 'flowId: expected text, got number'],
     ['{"search":null}', 'search: expected text, got null'],
     ['{"step":["a","b"]}', 'step: was given more than once'],
+    ['{"limit":0}', 'body.limit: is out of range; at least 1 is accepted'],
+    ['{"limit":10001}', 'body.limit: is out of range; at most 10000 is accepted'],
+    ['{"limit":1.5}', 'body.limit: is not a whole number'],
+    ['{"plan":"yes"}', 'body.plan: is a string; true or false is accepted'],
+    [
+      `{"reason":"${'x'.repeat(501)}"}`,
+      'body.reason: is a string of the wrong length; at most 500 characters are accepted',
+    ],
+    ['[]', 'body: is an array; an object is accepted'],
   ])('%s', async (body, message) => {
     const response = await dashboard.app.inject({ method: 'POST', url: '/flows/api/runs/retry', body });
+    expect(response.json()).toMatchObject({ statusCode: 400, message: expect.stringContaining(message) });
+  });
+});
+
+describe('a body that is not what its command takes says what is accepted', () => {
+  it.each([
+    [
+      'PUT',
+      '/flows/api/webhooks/consumers/a',
+      '{"since":"2026-11-30"}',
+      'body.since: is not a time such as 2026-03-01T',
+    ],
+    ['PUT', '/flows/api/webhooks/consumers/a', '{"flowId":"x"}', 'body.flowId: is not a GUID such as 0f0c5a52-'],
+    [
+      'POST',
+      '/flows/api/webhooks/redeliver',
+      '{"since":"today"}',
+      'body.since: is not a time such as 2026-03-01T12:00:00Z',
+    ],
+    ['PUT', '/flows/api/flows', '{}', 'error body: is an object; expected an array of manifests'],
+    ['PUT', '/flows/api/flows', '7', 'error body: is a number; expected an array of manifests'],
+    ['PUT', '/flows/api/flows', '', 'error body:1:1: value expected'],
+  ] as const)('%s %s %s', async (method, url, body, message) => {
+    const response = await dashboard.app.inject({ method, url, body });
     expect(response.json()).toMatchObject({ statusCode: 400, message: expect.stringContaining(message) });
   });
 });

@@ -28,7 +28,9 @@ async function testAlerts(name: string | undefined): Promise<void> {
     throw new CommandError(
       settings.alerts === undefined
         ? 'SLUICE_ALERTS is not set: failures are not reported'
-        : `SLUICE_ALERTS has no such target; it has ${names === '' ? 'none' : names}`,
+        : names === ''
+          ? 'SLUICE_ALERTS names no target: failures are not reported'
+          : `SLUICE_ALERTS has no target "${name}"; it has ${names}`,
     );
   }
   const results = await Promise.all(

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseWith } from '../../manifest/issues.ts';
+import { namesOf, parseWith, unknownKey } from '../../manifest/issues.ts';
 import { readJsonFile } from '../../manifest/json-text.ts';
 import { maskerOf } from '../../manifest/mask.ts';
 import { resolveSecret, type SecretReader } from '../../manifest/read-secret.ts';
@@ -93,7 +93,10 @@ const targetSchema = z.discriminatedUnion(
       to: z.array(z.email('is not an address')).min(1).max(50),
     }),
   ],
-  `is not one of ${TARGET_TYPES.join(', ')}`,
+  {
+    error: ({ input }) =>
+      `is ${Object(input).type === undefined ? 'missing; expected' : 'not'} one of ${TARGET_TYPES.join(', ')}`,
+  },
 );
 
 const NO_NAME = 'is not a name of 1 to 64 letters, digits or any of ._-';
@@ -144,7 +147,12 @@ function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
   if (Object.hasOwn(Object(Object(given).targets), '__proto__')) return { lines: [`targets.__proto__ ${NO_NAME}`] };
   const parsed = parseWith(fileSchema, withKinds(given));
   if ('problems' in parsed) {
-    return { lines: parsed.problems.map(({ path, message }) => `${path.join('.') || 'the file'} ${message}`) };
+    const lines = parsed.problems.map(({ path, message, isUnknownKey }) => {
+      const [, name = '', key] = path;
+      const isOfTarget = isUnknownKey && path.length === 3;
+      return `${path.join('.') || 'the file'} ${isOfTarget ? unknownKey(String(key), fieldsOf(given, name)) : message}`;
+    });
+    return { lines };
   }
   const { pageUrl, repeatSeconds } = parsed.value;
   const targets = Object.entries(parsed.value.targets).map(([name, target]): AlertTarget => ({ name, ...target }));
@@ -153,6 +161,12 @@ function checkAlerts(given: unknown, readSecret: SecretReader): ParsedAlerts {
     return 'error' in resolved ? [`targets.${target.name}.${resolved.error}`] : [];
   });
   return lines.length > 0 ? { lines } : { alerts: { pageUrl, repeatSeconds, targets } };
+}
+
+/** The fields of a target of its type. */
+function fieldsOf(given: unknown, name: PropertyKey): string[] {
+  const { type } = Object(Object(Object(given).targets)[name]);
+  return namesOf(targetSchema.options.find(({ shape }) => shape.type.value === type));
 }
 
 /** `events` is the earlier name of `kinds`. */

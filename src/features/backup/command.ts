@@ -29,6 +29,7 @@ async function backup(file: string): Promise<void> {
         'keep SLUICE_STORE_KEY, without which sealed secrets cannot be read',
     );
   }
+  if (file.trim() === '') throw new CommandError('<file>: is empty; expected the path of the copy');
   const target = resolve(file);
   if (database.path === ':memory:') throw new CommandError('The database is in memory: there is no file to copy');
   if (!existsSync(database.path)) throw new CommandError(`The database ${database.path} does not exist`);

@@ -5,6 +5,7 @@ import { CommandError, readCommandSettings, reporting } from '../../commands/con
 import { type CommandPart, HELP } from '../../commands/part.ts';
 import { transportMistakes } from '../../config/database.ts';
 import { processEnvironment } from '../../config/settings.ts';
+import { maskRefusedUrl } from '../../manifest/mask.ts';
 import { writeWhole } from '../../store/durable-files.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
 import type { CopyReport } from './copy-database.ts';
@@ -34,13 +35,14 @@ function makeCopy(): Command {
 
 async function copy({ from, to, ...given }: CopyOptions): Promise<void> {
   const schema = given.schema ?? (await readCommandSettings()).databaseSchema;
-  if (targetOf(from) === targetOf(to)) throw new CommandError('--from and --to name the same database');
+  const [sourceName, copyName] = [targetOf('--from', from), targetOf('--to', to)];
+  if (sourceName === copyName) throw new CommandError('--from and --to name the same database');
   const { copyDatabase, openCopiedDatabase } = await import('./copy-database.ts');
   const started = performance.now();
   try {
-    const source = await openCopiedDatabase(targetOf(from), { schema, isSource: true });
+    const source = await openCopiedDatabase(sourceName, { schema, isSource: true });
     try {
-      const copied = await openCopiedDatabase(targetOf(to), { schema, isSource: false });
+      const copied = await openCopiedDatabase(copyName, { schema, isSource: false });
       try {
         for (const { name, foreign } of [source, copied]) {
           if (foreign.length > 0)
@@ -76,15 +78,16 @@ function tellKey(from: string, to: string): void {
 }
 
 /** The database in the form that `openCopiedDatabase` takes. */
-function targetOf(text: string): string {
+function targetOf(option: string, text: string): string {
   const [, path] = /^sqlite:(.+)$/.exec(text) ?? [];
   if (path !== undefined && path !== ':memory:') return `sqlite:${resolve(path)}`;
   if (/^postgres(ql)?:\/\//.test(text) && URL.canParse(text)) {
-    const [mistake] = transportMistakes('the database', text, processEnvironment());
+    const [mistake] = transportMistakes(option, text, processEnvironment());
     if (mistake !== undefined) throw new CommandError(mistake);
     return text;
   }
-  throw new CommandError('expected sqlite:PATH or postgres://…, and no database in memory');
+  const accepted = 'expected sqlite:PATH or postgres://…, and no database in memory';
+  throw new CommandError(`${option} "${maskRefusedUrl(text)}": ${accepted}`);
 }
 
 /** Prints a line for each finished table, and one a second for a table that takes longer. */

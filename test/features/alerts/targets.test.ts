@@ -46,7 +46,26 @@ describe('a file of alerts', () => {
       { a: { type: 'slak', url: 'env:SLACK' } },
       ['targets.a.type is not one of slack, teams, discord, json, pagerduty, opsgenie, smtp'],
     ],
-    ['an unknown field', { a: { type: 'slack', url: 'env:SLACK', event: [] } }, ['targets.a.event is not known here']],
+    [
+      'no type',
+      { a: { url: 'env:SLACK' } },
+      ['targets.a.type is missing; expected one of slack, teams, discord, json, pagerduty, opsgenie, smtp'],
+    ],
+    [
+      'a name with a space',
+      { 'a b': { type: 'slack', url: 'env:SLACK' } },
+      ['targets.a b is not a name of 1 to 64 letters, digits or any of ._-'],
+    ],
+    [
+      'an unknown field',
+      { a: { type: 'slack', url: 'env:SLACK', kind: [] } },
+      ['targets.a.kind is not known here; did you mean "kinds"?'],
+    ],
+    [
+      'a field of another type',
+      { a: { type: 'slack', url: 'env:SLACK', host: 'mail.example.com' } },
+      ['targets.a.host is not known here; known are type, flows, kinds, severities, intervalSeconds, url'],
+    ],
     ['no kinds', { a: { type: 'slack', url: 'env:SLACK', kinds: [] } }, ['targets.a.kinds is empty']],
     [
       'an unknown kind',
