@@ -10,8 +10,26 @@ type Call = (operands: Operands) => unknown;
  */
 export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Call) => unknown>> = {
   int: (operands, call) => asInt(call(readable(operands, INTEGER, 'int() got a text that is not a whole number'))),
-  uint: (operands, call) => call(readable(operands, INTEGER, 'uint() got a text that is not a whole number')),
-  double: (operands, call) => call(readable(operands, DOUBLE, 'double() got a text that is not a number')),
+  uint(operands, call) {
+    const [given] = operands;
+    // The library makes 0 of -0.5.
+    if (typeof given === 'number' && given < 0) throw new ConversionError('uint() got a number below 0');
+    return call(readable(operands, INTEGER, 'uint() got a text that is not a whole number'));
+  },
+  double(operands, call) {
+    const double = call(readable(operands, DOUBLE, 'double() got a text that is not a number'));
+    const isWritten = typeof operands[0] === 'string' && /inf/i.test(operands[0]);
+    if (!isWritten && Math.abs(Number(double)) === Number.POSITIVE_INFINITY)
+      throw new ConversionError('double() got a number that is too large for it');
+    return double;
+  },
+  type([given], call) {
+    const type = call([given]);
+    // The library takes the sum for a duration.
+    if (given instanceof Date && Object(type).name === 'google.protobuf.Duration')
+      throw new ConversionError('type() got the sum of a duration and a time; write the time first');
+    return type;
+  },
   duration: (operands, call) =>
     ofTimes('+', call(readable(operands, DURATION, 'duration() got a text that is not like 1h30m')), new Duration(0)),
   timestamp: ([given], call) => call([typeof given === 'string' ? toTime(given) : given]),
@@ -34,8 +52,8 @@ export const CORRECTIONS: Readonly<Record<string, (operands: Operands, call: Cal
     return text.slice(start, end);
   },
   substring: ([text, ...places], call) => call([text, ...places.map((place) => unitAt(text, place))]),
-  indexOf: found,
-  lastIndexOf: found,
+  indexOf: found('indexOf'),
+  lastIndexOf: found('lastIndexOf'),
   getFullYear: field((date) => date.getUTCFullYear()),
   getMonth: field((date) => date.getUTCMonth()),
   getDate: field((date) => date.getUTCDate()),
@@ -113,10 +131,17 @@ function unitAt(text: unknown, place: unknown): unknown {
   return BigInt(left > 0n ? text.length + 1 : unit);
 }
 
-function found([text, searched, ...from]: Operands, call: Call): unknown {
-  const unit = call([text, searched, ...from.map((place) => unitAt(text, place))]);
-  if (typeof text !== 'string' || typeof unit !== 'bigint' || unit < 0n || !SURROGATE.test(text)) return unit;
-  return BigInt([...text.slice(0, Number(unit))].length);
+function found(name: string) {
+  return ([text, searched, ...from]: Operands, call: Call): unknown => {
+    const places = from.map((place) => unitAt(text, place));
+    const unit = call([text, searched, ...places]);
+    if (typeof text !== 'string' || typeof unit !== 'bigint') return unit;
+    // The library yields any place for an empty text, and refuses it for others.
+    if (searched === '' && places.some((place) => Number(place) < 0 || Number(place) > text.length))
+      throw new ConversionError(`${name}() got a place outside of the text`);
+    if (unit < 0n || !SURROGATE.test(text)) return unit;
+    return BigInt([...text.slice(0, Number(unit))].length);
+  };
 }
 
 /** Of a time, in UTC or in the zone that is named: the library's own answers depend on the time zone of the process. */

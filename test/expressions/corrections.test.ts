@@ -16,6 +16,10 @@ describe('texts are read as CEL defines it', () => {
     ['timestamp("2026-01-02 03:04:05.5+02:00")', '2026-01-02T01:04:05.500Z'],
     ['timestamp("2026-01-02T03:04:05.123456789+02:00")', '2026-01-02T01:04:05.123Z'],
     ['string(b"abc")', 'abc'],
+    ['uint(-0.0)', 0],
+    ['double("-inf") < double("1e308") && string(double("Infinity")) == "+Inf"', true],
+    ['type(timestamp("2026-01-02T03:04:05Z") + duration("1s")) == google.protobuf.Timestamp', true],
+    ['type(duration("1s") + duration("1s")) == google.protobuf.Duration', true],
     ['string(b"\\xef\\xbb\\xbfabc") == "\\ufeffabc"', true],
     ['timestamp("2009-02-13T23:31:30Z").getHours("02:00")', 1],
     ['bytes("é") == b\'\'\'\\303\\251\'\'\' && bytes("~") == b"~"', true],
@@ -26,6 +30,15 @@ describe('texts are read as CEL defines it', () => {
     ['int(body)', '0X1F', 'int() got a text that is not a whole number'],
     ['int(body)', '0b11', 'int() got a text that is not a whole number'],
     ['uint(body)', '', 'uint() got a text that is not a whole number'],
+    ['uint(-0.5)', '', 'uint() got a number below 0'],
+    ['uint(body)', -0.5, 'uint() got a number below 0'],
+    ['double(body) > 1.0', '1e400', 'double() got a number that is too large for it'],
+    ['double(body) < 1.0', '-1e400', 'double() got a number that is too large for it'],
+    [
+      'type(duration("1s") + timestamp("2026-01-02T03:04:05Z")) == google.protobuf.Timestamp',
+      '',
+      'type() got the sum of a duration and a time; write the time first',
+    ],
     ['double(body)', '0x10', 'double() got a text that is not a number'],
     ['duration(body)', 'h', 'duration() got a text that is not like 1h30m'],
     ['timestamp(body)', '2026-02-30T00:00:00Z', 'timestamp() got a text that is not a time'],
@@ -33,7 +46,7 @@ describe('texts are read as CEL defines it', () => {
     ['timestamp(body)', '2026-03-28T24:00:00Z', 'timestamp() got a text that is not a time'],
     ['string(b"\\xff" + b"x")', '', 'string() got bytes that are not text in UTF-8'],
     ['timestamp("2026-01-02T03:04:05Z").getHours(body)', 'Mars', 'no time zone has the name'],
-  ])('%s refuses %j, and quotes nothing of it', (source, body, problem) => {
+  ] as const)('%s refuses %j, and quotes nothing of it', (source, body, problem) => {
     expect(() => ofBody(source, body)).toThrow(`${problem}`);
     if (body !== '') expect(() => ofBody(source, body)).not.toThrow(`"${body}"`);
   });
@@ -89,6 +102,16 @@ describe('places in a text count characters, as its size does', () => {
     ['body.split("", -1).size()', 5],
     ['body.split("b")', ['a😀', '😀c']],
   ])('%s', (source, expected) => expect(ofBody(source, 'a😀b😀c')).toEqual(expected));
+
+  it.each(['abc', 'a😀b😀c'])('refuses a place outside of %j, also for an empty text', (text) => {
+    const size = [...text].length;
+    for (const name of ['indexOf', 'lastIndexOf']) {
+      for (const place of [-1, size + 1, size + 9])
+        expect(() => ofBody(`body.${name}("", ${place})`, text)).toThrow('got a place outside of the text');
+      expect(ofBody(`body.${name}("", ${size})`, text)).toBe(size);
+      expect(ofBody(`body.${name}("", 2)`, text)).toBe(2);
+    }
+  });
 
   it('refuses a place behind the last character', () => {
     for (const place of [6, 7, 8]) expect(() => ofBody(`body.substring(${place})`, 'a😀b😀c')).toThrow('out of range');
