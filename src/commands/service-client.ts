@@ -22,6 +22,20 @@ interface ServiceRequest {
   readonly accepts?: readonly number[];
   /** Whether the caller takes any JSON; otherwise the answer must be an object or a list of objects. */
   readonly takesAny?: boolean;
+  /** An example of a 200's answer; one of another form is refused, see `isLike`. */
+  readonly like?: Example;
+}
+
+/** A text, a number, `true`, a list of one example for all its items, fields with their examples, or null for anything. */
+export type Example = string | number | boolean | null | readonly Example[] | { readonly [field: string]: Example };
+
+/** Whether a value has the form of an example. It can have other fields. */
+export function isLike(value: unknown, example: Example): boolean {
+  if (example === null) return true;
+  if (Array.isArray(example))
+    return Array.isArray(value) && (example.length === 0 || value.every((item) => isLike(item, example[0])));
+  if (!isObject(example)) return typeof value === typeof example;
+  return isObject(value) && Object.entries(example).every(([name, inner]) => isLike(value[name], inner));
 }
 
 /** The path of a list with the given parameters; leaves out undefined and `false`. */
@@ -36,11 +50,10 @@ export function listPath(
   return query.size === 0 ? path : `${path}?${query}`;
 }
 
-/** Requests a list. Throws `CommandError` if the answer is not one. */
-export async function askList(client: ServiceClient, path: string): Promise<unknown[]> {
-  const { body } = await client.ask({ method: 'GET', path });
-  if (!Array.isArray(body)) throw new CommandError('The answer is not a list; is it a Sluice service?');
-  return body;
+/** Requests a list of items like the example. Throws `CommandError` if the answer is not one. */
+export async function askList(client: ServiceClient, path: string, example: Example = {}): Promise<unknown[]> {
+  const { body } = await client.ask({ method: 'GET', path, like: [example] });
+  return body as unknown[];
 }
 
 export interface Credentials {
@@ -81,7 +94,7 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       const answer = await readBody(response, url);
       throw new CommandError(`GET ${url}: ${response.status} ${messageOf(answer)}${hintOf(response.status)}`);
     },
-    async ask({ method, path, body, accepts = [], takesAny = false }) {
+    async ask({ method, path, body, accepts = [], takesAny = false, like = null }) {
       const url = `${root}${path}`;
       const headers = {
         accept: 'application/json',
@@ -92,8 +105,11 @@ export function createServiceClient(base: string, given: Credentials, settings: 
       const response = await send(url, init);
       const answer = await readBody(response, url);
       const isAccepted = response.status === 200 || accepts.includes(response.status);
-      if (isAccepted && !takesAny && !(Array.isArray(answer) ? answer : [answer]).every(isObject))
-        throw new CommandError(`${url}: the answer is not that of a Sluice service`);
+      const isOfService =
+        takesAny ||
+        ((Array.isArray(answer) ? answer : [answer]).every(isObject) &&
+          (response.status !== 200 || isLike(answer, like)));
+      if (isAccepted && !isOfService) throw new CommandError(`${url}: the answer is not that of a Sluice service`);
       if (isAccepted) return { status: response.status, body: answer };
       throw new RefusedError(answer, {
         status: response.status,
@@ -116,14 +132,14 @@ export interface ServedFlow {
 }
 
 const FLOWS_A_PAGE = 500;
+const FLOW = { id: '', name: '', triggers: [{ key: '', type: '' }] };
 
 /** All flows of the service; the built-in one only on request. */
 export async function listFlows(client: ServiceClient, includeBuiltIn = false): Promise<ServedFlow[]> {
   const flows: ServedFlow[] = [];
   for (let skip = 0; ; skip += FLOWS_A_PAGE) {
     const path = `/flows/api/flows?skip=${skip}&take=${FLOWS_A_PAGE}${includeBuiltIn ? '&includeBuiltIn=true' : ''}`;
-    const { body } = await client.ask({ method: 'GET', path });
-    if (!Array.isArray(body)) throw new CommandError('The answer is not a list of flows; is it a Sluice service?');
+    const { body } = await client.ask({ method: 'GET', path, like: [FLOW] });
     const page = body as ServedFlow[];
     flows.push(...page);
     if (page.length < FLOWS_A_PAGE) return flows;

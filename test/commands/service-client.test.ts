@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { createServiceClient, listPath } from '../../src/commands/service-client.ts';
+import { createServiceClient, type Example, listPath } from '../../src/commands/service-client.ts';
 import { readSettings } from '../../src/config/settings.ts';
 
 const TOKEN = 'all-0f1e2d3c4b5a6978';
@@ -74,7 +74,7 @@ describe('a command that talks to a service', () => {
 
 describe('a service that accepts the connection', () => {
   /** Waits with a time that only the test moves. */
-  const asking = async (method: 'GET' | 'POST', answer: (response: ServerResponse) => void) => {
+  const asking = async (method: 'GET' | 'POST', answer: (response: ServerResponse) => void, like: Example = null) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const server = createServer().listen(0, '127.0.0.1');
@@ -85,7 +85,7 @@ describe('a service that accepts the connection', () => {
     });
     const { port } = server.address() as AddressInfo;
     const client = createServiceClient(`http://127.0.0.1:${port}`, {}, readSettings({}));
-    const asked = client.ask({ method, path: '/flows/api/flows' }).then(
+    const asked = client.ask({ method, path: '/flows/api/flows', like }).then(
       () => 'answered',
       (error: Error) => error.message,
     );
@@ -107,6 +107,27 @@ describe('a service that accepts the connection', () => {
   it.each(['null', '7', '"text"', '[1,null]', '[[]]'])('and answers %s fails it', async (body) => {
     const { asked, port } = await asking('GET', (response) => void response.end(body));
     expect(await asked).toBe(`http://127.0.0.1:${port}/flows/api/flows: the answer is not that of a Sluice service`);
+  });
+
+  it.each<[string, Example]>([
+    ['{}', { message: '' }],
+    ['{"message":5}', { message: '' }],
+    ['{"message":"a","steps":{}}', { message: '', steps: [] }],
+    ['{"steps":[{"key":"a"},{}]}', { steps: [{ key: '' }] }],
+    ['[]', { message: '' }],
+    ['{"message":"a"}', [{ message: '' }]],
+    ['[{"message":"a"},{"message":null}]', [{ message: '' }]],
+  ])('and answers %s, which is not like %j, fails it', async (body, like) => {
+    const { asked, port } = await asking('GET', (response) => void response.end(body), like);
+    expect(await asked).toBe(`http://127.0.0.1:${port}/flows/api/flows: the answer is not that of a Sluice service`);
+  });
+
+  it.each<[string, Example]>([
+    ['{"message":"a","more":1}', { message: '', gone: null }],
+    ['[]', [{ message: '' }]],
+    ['[{"steps":[{"key":"a"}],"isDone":false,"count":0}]', [{ steps: [{ key: '' }], isDone: true, count: 1 }]],
+  ])('may answer %s, which is like %j', async (body, like) => {
+    expect(await (await asking('GET', (response) => void response.end(body), like)).asked).toBe('answered');
   });
 
   it('and stops in the middle of its answer fails it after 60 s', async () => {

@@ -85,7 +85,7 @@ async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings)
   const filter = { since, until, actor, action, target, take };
   try {
     const client = await clientOf(options, settings);
-    return (await askList(client, listPath('/flows/api/activity', filter))) as InterventionView[];
+    return (await askList(client, listPath('/flows/api/activity', filter), ENTRY)) as InterventionView[];
   } catch (error) {
     if (to !== undefined || !(error instanceof NoAnswerError)) throw error;
     const page = await inspecting(settings, (inspection, name) => {
@@ -95,6 +95,9 @@ async function listItems(options: Omit<ListOptions, 'json'>, settings: Settings)
     return page.items.map(interventionView);
   }
 }
+
+/** The fields that a line shows, apart from those that may be null. */
+const ENTRY = { at: '', actor: '', action: '', outcome: '' };
 
 function lineOf({ at, actor, action, target, outcome, reason }: InterventionView): string {
   const what = target === null ? action : `${action} ${target.type} ${target.id}`;
@@ -113,9 +116,11 @@ async function verify({ expect, json, ...options }: VerifyOptions): Promise<void
   process.exitCode = { whole: 0, broken: 1, unknown: 2 }[verdict.verdict];
 }
 
+const VERDICT = { verdict: '', rows: 0, faults: [{ message: '' }] };
+
 async function askVerdict(client: ServiceClient, expected: ChainPoint | undefined): Promise<ActivityVerdict> {
   const query = expected === undefined ? '' : `?expect=${expected.seq}:${expected.hash}`;
-  const { body } = await client.ask({ method: 'GET', path: `/flows/api/activity/verify${query}` });
+  const { body } = await client.ask({ method: 'GET', path: `/flows/api/activity/verify${query}`, like: VERDICT });
   return body as ActivityVerdict;
 }
 

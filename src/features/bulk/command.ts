@@ -17,6 +17,7 @@ import type { InterventionView } from '../activity/view.ts';
 import {
   failedSteps,
   isFiltered,
+  RUN,
   RUN_COLUMNS,
   type RunFilterOptions,
   type RunOutline,
@@ -111,9 +112,11 @@ async function releaseOrder(client: ServiceClient, runId: string, reason: string
   return { isDone: true, message: await commandRun(client, `${runId}/release-order`, reason) };
 }
 
+const OUTLINE = { run: { status: '' }, graph: {}, steps: [{ stepKey: '', status: '' }] };
+
 /** Like the service's bulk action: done if at least one of the steps can be retried. */
 async function retry(client: ServiceClient, runId: string, reason: string | undefined) {
-  const { body } = await client.ask({ method: 'GET', path: `/flows/api/runs/${runId}/outline` });
+  const { body } = await client.ask({ method: 'GET', path: `/flows/api/runs/${runId}/outline`, like: OUTLINE });
   const outline = body as RunOutline;
   const { status } = outline.run;
   const stepKeys = status === 'Running' ? [] : failedSteps(outline);
@@ -132,7 +135,7 @@ async function retry(client: ServiceClient, runId: string, reason: string | unde
 
 async function commandRun(client: ServiceClient, what: string, reason: string | undefined): Promise<string> {
   const path = `/flows/api/runs/${what}`;
-  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }) });
+  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }), like: { message: '' } });
   return (body as { readonly message: string }).message;
 }
 
@@ -146,12 +149,17 @@ interface Plan {
   readonly token: string;
 }
 
+const PLAN = {
+  ...{ total: 0, looked: 0, ready: 0, leftOut: [{ message: '', count: 0 }], token: '' },
+  sample: [RUN],
+};
+
 async function doToMany({ name }: Action, client: ServiceClient, options: ActionOptions): Promise<void> {
   const { limit, reason, yes, json } = options;
   const path = `/flows/api/runs/${name}`;
   const { since, until, ...filter } = await runFilterOf(client, options);
   const asked = { ...filter, since: isoTimeOf(since), until: isoTimeOf(until), limit };
-  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify(asked) });
+  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify(asked), like: PLAN });
   const plan = body as Plan;
   if (!json) print(planText(name, plan));
   if (yes !== true || plan.ready === 0) {
@@ -161,7 +169,8 @@ async function doToMany({ name }: Action, client: ServiceClient, options: Action
     return;
   }
   const sent = JSON.stringify({ plan: false, token: plan.token, reason });
-  const { interventionId } = (await client.ask({ method: 'POST', path, body: sent })).body as {
+  const { interventionId } = (await client.ask({ method: 'POST', path, body: sent, like: { interventionId: '' } }))
+    .body as {
     interventionId: string;
   };
   const ended = await waitUntilEnded(client, interventionId);
@@ -180,11 +189,12 @@ function planText(name: Action['name'], { total, looked, ready, leftOut, sample 
 }
 
 const POLL_MS = 500;
+const ENTRY = { outcome: '', details: {} };
 
 /** Reports progress on standard error. */
 async function waitUntilEnded(client: ServiceClient, interventionId: string): Promise<InterventionView> {
   for (let told = ''; ; await wait(POLL_MS)) {
-    const [entry] = (await askList(client, `/flows/api/activity?id=${interventionId}`)) as InterventionView[];
+    const [entry] = (await askList(client, `/flows/api/activity?id=${interventionId}`, ENTRY)) as InterventionView[];
     if (entry === undefined) throw new CommandError(`The activity has no entry ${interventionId}`);
     if (entry.outcome !== 'unknown') return entry;
     const line = progress(entry);

@@ -48,7 +48,7 @@ async function listDeliveries(options: DeliveriesOptions): Promise<void> {
   const flowId = flow === undefined ? undefined : await flowIdOf(client, flow);
   const flags = { rejectedOnly: rejected, acceptedOnly: accepted, heldOnly: held };
   const filter = { flowId, reason, ...flags, outcome, search, searchKeys: key, since, until, take };
-  const deliveries = await askList(client, listPath('/flows/api/webhooks/recent', filter));
+  const deliveries = await askList(client, listPath('/flows/api/webhooks/recent', filter), { id: '', receivedAt: '' });
   if (options.json) return printJson(deliveries);
   const names = new Map((await listFlows(client)).map(({ id, name }) => [id, name]));
   const rows = (deliveries as ServedDelivery[]).map((each) => [

@@ -31,6 +31,12 @@ interface Drain {
   }[];
 }
 
+const DRAIN = {
+  ...{ flowId: '', flowName: '', done: true, runsInFlight: 0, callersInFlight: 0 },
+  callers: [{ id: '', flowName: '' }],
+  runs: [{ id: '', steps: {} }],
+};
+
 const POLL_MS = 500;
 const NAMED_RUNS = 3;
 
@@ -126,7 +132,7 @@ function withMore(named: readonly string[], count: number): string {
 
 async function ask(client: ServiceClient, path: string, command: DrainCommand = { method: 'GET' }): Promise<Drain> {
   const { method, said } = command;
-  return (await client.ask({ method, path, ...(said && { body: JSON.stringify(said) }) })).body as Drain;
+  return (await client.ask({ method, path, like: DRAIN, ...(said && { body: JSON.stringify(said) }) })).body as Drain;
 }
 
 interface DrainCommand {

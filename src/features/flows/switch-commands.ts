@@ -44,11 +44,13 @@ export function flowCommand(name: string, description: string): Command {
   return withService(command).addHelpText('after', EXIT_CODES);
 }
 
+const SWITCHED = { id: '', name: '', triggers: [{}] };
+
 export async function disable(name: string, { hold, reason, json, ...options }: SwitchOptions): Promise<void> {
   const client = await clientOf(options);
   const { id } = await findFlow(client, name);
   const path = `/flows/api/flows/${id}/disable`;
-  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ hold, reason }) });
+  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ hold, reason }), like: SWITCHED });
   if (json) printJson(body);
   else print(`${disabledText(body as SwitchedFlow)}\n`);
 }
@@ -64,7 +66,7 @@ async function enable(name: string, { reason, json, ...options }: SwitchOptions)
   const client = await clientOf(options);
   const { id, held } = await findFlow(client, name);
   const path = `/flows/api/flows/${id}/enable`;
-  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }) });
+  const { body } = await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }), like: SWITCHED });
   if (json) return printJson(body);
   const flow = body as SwitchedFlow;
   const isDraining = flow.drainingSince !== null;

@@ -163,7 +163,12 @@ const TRY_AGAIN_MS = 100;
 async function findDetail(client: ServiceClient, deliveryId: string): Promise<DeliveryDetail | undefined> {
   for (let tries = 1; ; tries += 1) {
     const path = `/flows/api/webhooks/${deliveryId}`;
-    const { status, body } = await client.ask({ method: 'GET', path, accepts: [404] });
+    const { status, body } = await client.ask({
+      method: 'GET',
+      path,
+      accepts: [404],
+      like: { violations: [], hints: [] },
+    });
     if (status === 200) return body as DeliveryDetail;
     if (tries === MAX_TRIES) return undefined;
     await wait(TRY_AGAIN_MS);

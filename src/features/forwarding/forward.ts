@@ -124,6 +124,9 @@ export async function untilAnswered<Result>(ask: () => Promise<Result>, stop: Ab
   }
 }
 
+const CONSUMER = { cursor: '', at: '' };
+const PAGE = { deliveries: [{ cursor: '', deliveryId: '', receivedAt: '', headers: {}, body: '' }], upTo: '' };
+
 /** The consumer at the service; repeats requests while the service is unavailable. */
 function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) {
   const path = `/flows/api/webhooks/consumers/${encodeURIComponent(name)}`;
@@ -132,10 +135,10 @@ function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) 
   return {
     async open({ since, subject }: Forwarding): Promise<{ cursor: string; at: string }> {
       const body = JSON.stringify({ since: isoTimeOf(since), ...subject });
-      return (await ask({ method: 'PUT', path, body })) as { cursor: string; at: string };
+      return (await ask({ method: 'PUT', path, body, like: CONSUMER })) as { cursor: string; at: string };
     },
     async read(): Promise<Page> {
-      return (await ask({ method: 'GET', path: `${path}/deliveries` })) as Page;
+      return (await ask({ method: 'GET', path: `${path}/deliveries`, like: PAGE })) as Page;
     },
     async advance(from: string, to: string): Promise<void> {
       try {
@@ -145,7 +148,7 @@ function createConsumer(client: ServiceClient, name: string, stop: AbortSignal) 
         if (!(error instanceof RefusedError) || !isObject(error.answer) || error.answer.reason !== 'cursor_moved')
           throw error;
         // The service may have recorded it before, and its answer got lost.
-        const { cursor } = (await ask({ method: 'GET', path })) as { cursor: string };
+        const { cursor } = (await ask({ method: 'GET', path, like: CONSUMER })) as { cursor: string };
         if (to.endsWith(cursor)) return;
         throw new CommandError(`Another program forwards as ${name}; give each its own name with --as`);
       }

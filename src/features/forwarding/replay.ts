@@ -109,7 +109,11 @@ interface StoredDelivery {
 
 async function findDelivery(client: ServiceClient, deliveryId: string): Promise<StoredDelivery> {
   if (!/^[0-9a-f-]{36}$/i.test(deliveryId)) throw new CommandError(`"${deliveryId}" is not the id of a delivery`);
-  const { body } = await client.ask({ method: 'GET', path: `/flows/api/webhooks/${deliveryId}` });
+  const { body } = await client.ask({
+    method: 'GET',
+    path: `/flows/api/webhooks/${deliveryId}`,
+    like: { headers: {} },
+  });
   return body as StoredDelivery;
 }
 

@@ -1,7 +1,13 @@
 import { Command } from 'commander';
 import { CommandError, positive, reporting, withService, writeOutput } from '../../commands/context.ts';
 import type { CommandPart } from '../../commands/part.ts';
-import { clientOf, findWebhooks, type ServiceClient, type ServiceOptions } from '../../commands/service-client.ts';
+import {
+  askList,
+  clientOf,
+  findWebhooks,
+  type ServiceClient,
+  type ServiceOptions,
+} from '../../commands/service-client.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import type { Json, JsonObject } from '../../model/json.ts';
 import { print, printError } from '../../telemetry/terminal.ts';
@@ -65,7 +71,7 @@ async function storedBodies(
   let unread = 0;
   for (let skip = 0; bodies.length < count; skip += PAGE) {
     const path = `/flows/api/webhooks/recent?acceptedOnly=true&flowId=${flowId}&skip=${skip}&take=${PAGE}`;
-    const page = (await client.ask({ method: 'GET', path })).body as readonly ListedDelivery[];
+    const page = (await askList(client, path, { id: '', headers: {} })) as readonly ListedDelivery[];
     // A delivery without a run was a handshake.
     for (const { id, headers } of page.filter(({ triggerKey, runId }) => triggerKey === key && runId !== null)) {
       if (bodies.length === count) break;

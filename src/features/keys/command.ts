@@ -10,7 +10,7 @@ import {
 } from '../../commands/context.ts';
 import { secondOf } from '../../commands/lists.ts';
 import { type CommandPart, HELP } from '../../commands/part.ts';
-import { clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from '../../commands/service-client.ts';
+import { askList, clientOf, findWebhooks, NoAnswerError, type ServiceOptions } from '../../commands/service-client.ts';
 import { table } from '../../commands/table.ts';
 import { databaseTarget } from '../../config/database.ts';
 import type { Settings } from '../../config/settings-schema.ts';
@@ -50,9 +50,7 @@ async function listKeys(options: KeysOptions, settings: Settings): Promise<reado
   if (to === undefined && settings.port === 0) return readKeys(flow, settings);
   try {
     const client = await clientOf(options, settings);
-    const { body } = await client.ask({ method: 'GET', path: '/flows/api/keys' });
-    if (!Array.isArray(body))
-      throw new CommandError('The answer is not a list of keys; is the service older than this release?');
+    const body = await askList(client, '/flows/api/keys', { flowId: '', triggerKey: '' });
     if (flow === undefined) return body as KeyView[];
     const webhooks = await findWebhooks(client, flow);
     return (body as KeyView[]).filter(({ flowId, triggerKey }) =>

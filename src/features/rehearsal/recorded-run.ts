@@ -1,5 +1,5 @@
 import { CommandError } from '../../commands/context.ts';
-import { listPath, type ServiceClient } from '../../commands/service-client.ts';
+import { type Example, isLike, listPath, type ServiceClient } from '../../commands/service-client.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { isJsonObject, isSame, type Json, own, parseJson } from '../../model/json.ts';
 import { RUN_FLOW, type RunStatus, type RunTriggerType, type StepStatus } from '../../model/manifest.ts';
@@ -72,7 +72,9 @@ interface ServedDelivery {
 /** Reads a run. Throws `CommandError` if it is in flight, or if the service no longer has what a test needs. */
 export async function readRecordedRun(client: ServiceClient, runId: string): Promise<RecordedRun> {
   const run = await readRun(client, runId);
-  const { deliveries } = await ask<{ deliveries: number | null }>(client, `/flows/api/runs/${runId}/control`);
+  const { deliveries } = await ask<{ deliveries: number | null }>(client, `/flows/api/runs/${runId}/control`, {
+    runId: '',
+  });
   if (deliveries !== null && deliveries > 1) {
     throw new CommandError(
       `${deliveries} deliveries share the run ${runId}, and a test has one: what trigger.deliveries was cannot be saved`,
@@ -83,7 +85,7 @@ export async function readRecordedRun(client: ServiceClient, runId: string): Pro
 
 async function readRun(client: ServiceClient, runId: string): Promise<ServedRun & DerivedRun['run']> {
   const path = `/flows/api/runs/${runId}`;
-  const run = await ask<ServedRun>(client, path);
+  const run = await ask<ServedRun>(client, path, { id: '', flowId: '', status: '' });
   if (run.status === 'Running') throw new CommandError(`The run ${runId} is in flight; save it once it has ended`);
   const steps = await readSteps(client, path);
   return { ...run, steps, derived: await readDerived(client, path, steps) };
@@ -94,7 +96,7 @@ interface ServedLineage {
 }
 
 async function readDerived(client: ServiceClient, path: string, steps: readonly RecordedStep[]): Promise<DerivedRun[]> {
-  const { derived } = await ask<ServedLineage>(client, `${path}/lineage`);
+  const { derived } = await ask<ServedLineage>(client, `${path}/lineage`, { derived: [{ id: '', relation: '' }] });
   const known = steps
     .filter(({ stepType }) => stepType === RUN_FLOW)
     .flatMap(({ stepKey, attempts, output }) =>
@@ -123,14 +125,19 @@ function runIn(output: Json): string[] {
 }
 
 /** Whole numbers keep their exact value, however large. */
-async function ask<Answer>(client: ServiceClient, path: string): Promise<Answer> {
+async function ask<Answer>(client: ServiceClient, path: string, like: Example = null): Promise<Answer> {
   const response = await client.open(path);
-  try {
-    return parseJson(await response.text()) as Answer;
-  } catch (error) {
-    const why = error instanceof SyntaxError ? 'is not JSON' : 'was cut off';
+  const refuse = (why: string): never => {
     throw new CommandError(`${response.url}: the answer ${why}; is it a Sluice service?`);
+  };
+  const text = await response.text().catch(() => refuse('was cut off'));
+  let answer: unknown;
+  try {
+    answer = parseJson(text);
+  } catch {
+    return refuse('is not JSON');
   }
+  return isLike(answer, like) ? (answer as Answer) : refuse('is not that of the API');
 }
 
 /** The stored bytes of its delivery, if still kept: a step may send them on. */
@@ -138,7 +145,9 @@ async function readTrigger(
   client: ServiceClient,
   { id, deliveryId }: Pick<ServedRun, 'id' | 'deliveryId'>,
 ): Promise<Pick<RecordedRun, 'contentType' | 'headers' | 'body'>> {
-  const { triggerBody, triggerHeaders } = await ask<ServedTrigger>(client, `/flows/api/runs/${id}/trigger`);
+  const { triggerBody, triggerHeaders } = await ask<ServedTrigger>(client, `/flows/api/runs/${id}/trigger`, {
+    triggerHeaders: {},
+  });
   const delivery = deliveryId === null ? undefined : await findDelivery(client, deliveryId);
   const headers = { ...triggerHeaders, ...delivery?.headers };
   const contentType = headers['content-type'] ?? (triggerBody === null ? null : 'application/json');
@@ -154,7 +163,7 @@ async function readTrigger(
 
 async function findDelivery(client: ServiceClient, deliveryId: string) {
   const path = `/flows/api/webhooks/${deliveryId}`;
-  const { status, body } = await client.ask({ method: 'GET', path, accepts: [404] });
+  const { status, body } = await client.ask({ method: 'GET', path, accepts: [404], like: { headers: {} } });
   if (status === 404) return undefined;
   const { headers, body: text } = body as ServedDelivery;
   const bytes = text === null ? [] : [new Uint8Array(await (await client.open(`${path}/body`)).arrayBuffer())];
@@ -189,7 +198,9 @@ const STEPS_A_PAGE = 500;
 async function readSteps(client: ServiceClient, run: string): Promise<RecordedStep[]> {
   const steps: RecordedStep[] = [];
   for (let skip = 0; ; skip += STEPS_A_PAGE) {
-    const page = await ask<ServedStep[]>(client, listPath(`${run}/steps`, { skip, take: STEPS_A_PAGE }));
+    const page = await ask<ServedStep[]>(client, listPath(`${run}/steps`, { skip, take: STEPS_A_PAGE }), [
+      { stepKey: '' },
+    ]);
     for (const step of page) steps.push(await withWholeValues(client, run, step));
     if (page.length < STEPS_A_PAGE) return steps;
   }

@@ -116,7 +116,9 @@ function followedBy(run: FollowingRun): FollowingRun[] {
 async function readManifest(client: ServiceClient, { flowId, revision, steps }: FollowingRun): Promise<ServedManifest> {
   const read = async (number: number) => {
     const path = `/flows/api/flows/${flowId}/revisions/${number}`;
-    return ((await client.ask({ method: 'GET', path })).body as { readonly manifest: ServedManifest }).manifest;
+    return (
+      (await client.ask({ method: 'GET', path, like: { manifest: {} } })).body as { readonly manifest: ServedManifest }
+    ).manifest;
   };
   const manifest = await read(revision);
   const graph = manifest.steps ?? {};

@@ -83,7 +83,12 @@ async function redeliver(ids: readonly string[], options: RedeliverOptions): Pro
   const edited = file === undefined ? {} : await bodyIn(file);
   const said = JSON.stringify({ force, reason, ...edited });
   const redeliverOne = async (id: string) => {
-    const { body } = await client.ask({ method: 'POST', path: `/flows/api/webhooks/${id}/redeliver`, body: said });
+    const { body } = await client.ask({
+      method: 'POST',
+      path: `/flows/api/webhooks/${id}/redeliver`,
+      body: said,
+      like: REDELIVERY,
+    });
     return { isDone: isAccepted(body as Redelivery), message: textOf(body as Redelivery) };
   };
   await doToEach(ids, redeliverOne, options);
@@ -99,6 +104,8 @@ async function bodyIn(file: string): Promise<{ body: string; bodyEncoding: 'utf8
   return { body: bytes.toString(bodyEncoding), bodyEncoding };
 }
 
+const REDELIVERY = { redeliveredFrom: '', outcome: '', message: '' };
+
 interface ManyAnswer {
   readonly items: readonly Redelivery[];
   readonly token: string | null;
@@ -110,7 +117,8 @@ async function redeliverMany(client: ServiceClient, options: RedeliverOptions): 
   const span = { since: isoTimeOf(since), until: isoTimeOf(until) };
   const filter = { flowId, reason: refusedFor, filtered, ...span, limit };
   const ask = async (path: string, body: object) =>
-    (await client.ask({ method: 'POST', path, body: JSON.stringify(body) })).body as ManyAnswer;
+    (await client.ask({ method: 'POST', path, body: JSON.stringify(body), like: { items: [REDELIVERY] } }))
+      .body as ManyAnswer;
   const plan = await ask(PATH, { ...filter, plan: true });
   const ready = plan.items.filter(({ outcome }) => outcome === 'would be accepted').length;
   const done = yes && ready > 0 ? await ask(listPath(PATH, { reason }), { plan: false, token: plan.token }) : undefined;

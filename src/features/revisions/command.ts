@@ -56,12 +56,15 @@ async function restore(name: string, revision: number, options: RestoreOptions):
   process.exitCode = conclusion.code;
 }
 
+const OUTCOME = { action: '', findings: [], warnings: [] };
+
 type Restored = DeployOutcome & { readonly warnings: readonly string[] };
 
 /** A refused deploy has an outcome, too. Throws `RefusedError` for others, such as that the revision is in force. */
 async function askOutcome(client: ServiceClient, path: string, reason: string | undefined): Promise<Restored> {
   try {
-    return (await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }) })).body as Restored;
+    return (await client.ask({ method: 'POST', path, body: JSON.stringify({ reason }), like: OUTCOME }))
+      .body as Restored;
   } catch (error) {
     if (error instanceof RefusedError && isObject(error.answer) && error.answer.action === 'refused') {
       return error.answer as unknown as Restored;

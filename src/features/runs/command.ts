@@ -133,11 +133,14 @@ export function isFiltered(options: RunFilterOptions): boolean {
   return given.some((each) => each !== undefined);
 }
 
+/** The fields of each run that commands need. */
+export const RUN = { id: '', startedAt: '', status: '', flowName: '', waitingFor: [] };
+
 async function listRuns(options: RunsOptions): Promise<void> {
   const client = await clientOf(options);
   const filter = await runFilterOf(client, options);
   if (options.group) return listFailures(client, filter, options);
-  const runs = await askList(client, listPath('/flows/api/runs', { ...filter, take: options.take }));
+  const runs = await askList(client, listPath('/flows/api/runs', { ...filter, take: options.take }), RUN);
   if (options.json) return printJson(runs);
   print(listOrNothing(RUN_COLUMNS, (runs as ServedRun[]).map(runRow), options.take));
 }
@@ -157,12 +160,20 @@ interface ServedFailures {
   readonly searchedUntil?: string;
 }
 
+const FAILURES = {
+  groups: [{ flowId: '', step: '', code: '', error: '', count: 0, firstAt: '', lastAt: '', trend: [0] }],
+};
+
 async function listFailures(
   client: ServiceClient,
   filter: Awaited<ReturnType<typeof runFilterOf>>,
   { json, take }: RunsOptions,
 ): Promise<void> {
-  const { body } = await client.ask({ method: 'GET', path: listPath('/flows/api/runs/failures', filter) });
+  const { body } = await client.ask({
+    method: 'GET',
+    path: listPath('/flows/api/runs/failures', filter),
+    like: FAILURES,
+  });
   if (json) return printJson(body);
   const { groups, searchedUntil } = body as ServedFailures;
   if (groups.length === 0) return print('Nothing.\n');
@@ -268,7 +279,8 @@ async function signal(...[runId, name, body, options]: Given): Promise<void> {
   if (body !== undefined && !isJson(body)) throw new CommandError(`"${body}" is not JSON; quote it for the shell`);
   const client = await clientOf(options);
   const path = listPath(`/flows/api/runs/${runId}/signals/${encodeURIComponent(name)}`, { reason: options.reason });
-  const answer = (await client.ask({ method: 'POST', path, ...(body === undefined ? {} : { body }) })).body;
+  const asked = { method: 'POST', path, like: { delivered: true }, ...(body === undefined ? {} : { body }) } as const;
+  const answer = (await client.ask(asked)).body;
   if (options.json) return printJson(answer);
   const { delivered, stepKey } = answer as DeliveredSignal;
   print(

@@ -86,11 +86,24 @@ async function status({ json, since, until, ...options }: StatusOptions): Promis
 }
 
 async function readStatus(client: ServiceClient, span: Span): Promise<Status> {
-  const { status: code, body } = await client.ask({ method: 'GET', path: '/health/ready', accepts: [503] });
+  const { status: code, body } = await client.ask({
+    method: 'GET',
+    path: '/health/ready',
+    accepts: [503],
+    like: { status: '' },
+  });
   const isReady = code === 200;
   const [attention, books, deliveries, runs, flows] = await Promise.all([
-    unlessAway(client.ask({ method: 'GET', path: '/flows/api/attention' })),
-    unlessAway(client.ask({ method: 'GET', path: listPath('/flows/api/books', { ...span }) })),
+    unlessAway(
+      client.ask({ method: 'GET', path: '/flows/api/attention', like: [{ kind: '', severity: '', message: '' }] }),
+    ),
+    unlessAway(
+      client.ask({
+        method: 'GET',
+        path: listPath('/flows/api/books', { ...span }),
+        like: { accepted: 0, unaccounted: 0 },
+      }),
+    ),
     unlessAway(count(client, '/flows/api/webhooks/timeseries', span)),
     unlessAway(count(client, '/flows/api/runs/timeseries', span)),
     unlessAway(listFlows(client)),
@@ -141,10 +154,13 @@ interface Timeseries {
 const MOST_MINUTES = 359;
 const MOST_HOURS = 999;
 
+const SERIES = { since: '', until: '', buckets: [{}] };
+
 async function count(client: ServiceClient, path: string, { since, until }: Span): Promise<Timeseries> {
   const lengthMs = (until ?? Date.now()) - since;
   const bucket = lengthMs <= MOST_MINUTES * MINUTE_MS ? 'minute' : lengthMs <= MOST_HOURS * HOUR_MS ? 'hour' : 'day';
-  return (await client.ask({ method: 'GET', path: listPath(path, { bucket, since, until }) })).body as Timeseries;
+  return (await client.ask({ method: 'GET', path: listPath(path, { bucket, since, until }), like: SERIES }))
+    .body as Timeseries;
 }
 
 function figuresOf<Name extends string>(
