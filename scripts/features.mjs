@@ -21,6 +21,7 @@ const FACES = {
   events: 'Events',
   plan: 'Plan',
   changes: 'Changes',
+  access: 'Access',
   command: 'Command',
   page: 'Page',
 };

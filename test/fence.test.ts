@@ -42,6 +42,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/receive.ts', "import { reviewerOf } from '../features/review/service.ts';"],
   ['src/webhooks/reading.ts', "import { searchKeysReader } from '../features/search-keys/reader.ts';"],
   ['src/webhooks/triggers.ts', "import { readers } from '../features/reader.ts';"],
+  ['src/webhooks/sharing.ts', "import { accessRules } from '../features/access.ts';"],
+  ['src/webhooks/access.ts', "import { deployRulesAccess } from '../features/deploy-rules/access.ts';"],
+  ['src/features/deploy-rules/access.ts', "import type { NeedsReader } from '../../deploys/needs.ts';"],
   ['src/webhooks/deep/receive.ts', "import { dashboard } from '../../dashboard/dashboard.ts';"],
   ['src/webhooks/gates/ip.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/webhooks/gates/ip.ts', "import type { FastifyRequest } from 'fastify';"],
@@ -144,6 +147,8 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/schemes/publishers/m-s.ts', "import type { SignatureSpec } from '../spec.ts';"],
   ['src/webhooks/schemes/standards/jwt.ts', "import { jwtVerify } from 'jose';"],
   ['src/webhooks/reading.ts', "import { readers } from '../features/reader.ts';"],
+  ['src/webhooks/access.ts', "import { accessRules } from '../features/access.ts';"],
+  ['src/features/deploy-rules/entrance.ts', "import { replayRule } from '../../webhooks/gates/replay.ts';"],
   ['src/deploys/deployment.ts', "import { createTriggerTable } from '../webhooks/triggers.ts';"],
   ['src/features/reconcile/sources/github.ts', "import type { Source } from '../source.ts';"],
   ['src/features/review/redelivery.ts', "import { judge } from '../../webhooks/pipeline.ts';"],
@@ -242,7 +247,9 @@ const NAMED = new Set([
   'src/store/decisions/verbs.ts',
   'src/store/decisions/placing.ts',
   'src/store/decisions/following.ts',
+  'src/webhooks/access.ts',
   'src/webhooks/reading.ts',
+  'src/features/deploy-rules/entrance.ts',
   'vitest.config.ts',
 ]);
 /** Plants each statement in a new file of the same folder, and that of a face in a new folder. */

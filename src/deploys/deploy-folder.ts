@@ -4,9 +4,11 @@ import type { LoadedFlow } from '../manifest/load.ts';
 import { chainText, refusedChain, startedFlowsIn } from '../manifest/sub-flows.ts';
 import { subFlowsOf } from '../model/manifest.ts';
 import type { FlowRecord } from '../store/store.ts';
+import { accessChangeOf } from '../webhooks/access.ts';
+import type { AccessChange, Routes } from '../webhooks/access-rules.ts';
 import { sharingBy, type WhyApart } from '../webhooks/sharing.ts';
 import { findReplaced } from './changes/index.ts';
-import { type AccessChange, accessChangeOf, knownRoutes, type Route } from './deploy-access.ts';
+import { knownRoutes, routesOf } from './deploy-access.ts';
 import { claimsOf, type StoredServices, takenNames } from './stored-flows.ts';
 
 /** The effect of the flows of one deploy on deployed flows. */
@@ -38,7 +40,7 @@ export interface FolderOptions {
   readonly isWholeFolder: boolean;
   /** Ids of other flows that have a manifest, which cannot be read. */
   readonly unreadable?: ReadonlySet<string> | undefined;
-  readonly former: ReadonlyMap<string, Route>;
+  readonly former: Routes;
 }
 
 export function folderOf(
@@ -55,7 +57,8 @@ export function folderOf(
   const known = knownRoutes(before, former);
   const entrances = { preparer: gates, defaultMode: settings.enforcementMode };
   return {
-    accessOf: (after, revision) => accessChangeOf({ after, before: revision, known, gates: entrances }),
+    accessOf: (after, revision) =>
+      accessChangeOf({ after: routesOf(after), before: revision && routesOf(revision), known, gates: entrances }),
     replacedBy(flow) {
       const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
       const name = deployed.find(({ id }) => id === found?.id)?.name;

@@ -4,8 +4,9 @@ import type { DeployOutcome, Finding, FindingClass, LiveFlow, Override } from '.
 import type { Json } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { FlowRecord, PlannedDeploy, RevisionNeeds, RevisionRecord } from '../store/store.ts';
+import type { AccessChange } from '../webhooks/access-rules.ts';
 import { compareRevisions, findMovedRoutes, gravest, type ServiceSettings } from './changes/index.ts';
-import { type AccessChange, isOpened, isOpening, withAccess } from './deploy-access.ts';
+import { isOpened, isOpening, withAccess } from './deploy-access.ts';
 import { type ChangedSecrets, secretFindings } from './needs.ts';
 
 /** The effect of deploying one flow, and the store operations that carry it out. */

@@ -2,15 +2,15 @@ import type { Logger } from 'pino';
 import type { DeployedFlow } from '../flows/catalog.ts';
 import type { LoadedFlow } from '../manifest/load.ts';
 import { startedFlowsIn } from '../manifest/sub-flows.ts';
-import type { DeployOutcome, Finding, Override } from '../model/finding.ts';
+import { type DeployOutcome, type Finding, type Override, widest } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { serially } from '../model/serially.ts';
 import { inTurns } from '../model/turns.ts';
 import type { DeployedRevision, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
-import { widest } from '../webhooks/access.ts';
+import type { Route } from '../webhooks/access-rules.ts';
 import { flowIdChanged } from './changes/index.ts';
-import { formerRoute, NO_CHANGE, type Route } from './deploy-access.ts';
+import { formerRoute, NO_CHANGE } from './deploy-access.ts';
 import { type DeployFolder, type FolderOptions, folderOf, type ReplacedFlow } from './deploy-folder.ts';
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {

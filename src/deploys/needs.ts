@@ -12,7 +12,7 @@ import type { JsonObject } from '../model/json.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import { storableUrl } from '../model/text.ts';
 import type { RevisionNeeds, RevisionRecord } from '../store/store.ts';
-import { judgesOf } from '../webhooks/access.ts';
+import { judgesOf } from '../webhooks/access-rules.ts';
 
 /** Settings that decide which deliveries get in, by name, in a form that can be stored. */
 export function accessSettings(settings: Settings): JsonObject {

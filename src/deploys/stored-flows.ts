@@ -7,8 +7,10 @@ import type { Clock } from '../model/clock.ts';
 import type { DeployOutcome } from '../model/finding.ts';
 import type { ManifestSource } from '../model/manifest.ts';
 import type { DeployedRevision, FlowRecord, RevisionRecord, Store } from '../store/store.ts';
+import { accessChangeOf } from '../webhooks/access.ts';
+import type { EntranceGates } from '../webhooks/access-rules.ts';
 import type { ServiceSettings } from './changes/index.ts';
-import { accessChangeOf, type EntranceGates, gatesUnder, withAccess } from './deploy-access.ts';
+import { gatesUnder, routesOf, withAccess } from './deploy-access.ts';
 import { type NeedsReader, secretFindings } from './needs.ts';
 
 export interface StoredServices {
@@ -150,9 +152,10 @@ async function staleNeeds(
   const isWhole = loaded.lost === undefined && loaded.unreadable === undefined && (loaded.unserved ?? []).length === 0;
   const renewal = isWhole ? { flowId: id, revision: record.revision, needs: await needs.needsOf(loaded) } : undefined;
   const now = { preparer: gates, defaultMode: settings.enforcementMode };
+  const own = routesOf(loaded);
   const change = accessChangeOf({
-    before: loaded,
-    after: loaded,
+    before: own,
+    after: own,
     known: new Map(),
     gates: now,
     gatesBefore: judges === undefined ? now : gatesUnder(judges, now),

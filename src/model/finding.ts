@@ -8,6 +8,11 @@ export type FindingClass = (typeof FINDING_CLASSES)[number];
 export const ACCESS = ['same', 'narrower', 'wider'] as const;
 export type Access = (typeof ACCESS)[number];
 
+export function widest(each: readonly Access[]): Access {
+  if (each.includes('wider')) return 'wider';
+  return each.includes('narrower') ? 'narrower' : 'same';
+}
+
 /** One name of a trigger, or several, by which more or fewer deliveries get in than before. */
 export interface AccessRoute {
   /** Slugs, and the flow id. */

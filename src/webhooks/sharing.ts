@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { WEBHOOK_ROWS } from '../manifest/webhook-fields.ts';
 import type { WebhookInputs, WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { FlowRecord, JudgedBy } from '../store/store.ts';
-import { differencesOf, entranceOf } from './access.ts';
+import { differencesOf } from './access.ts';
+import type { EntranceGates } from './access-rules.ts';
 
 /** Why two triggers cannot both get the deliveries of one slug; undefined if they can. */
 export type WhyApart = (one: WebhookTrigger, other: WebhookTrigger) => string | undefined;
@@ -26,7 +27,7 @@ export const isAnsweredByRun = (inputs: WebhookInputs): boolean =>
  * Judges whether triggers may share a slug: they belong to different flows, both say so, and the same deliveries pass
  * the gates of each. The gates of one of them then verify a delivery.
  */
-export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
+export function sharingBy(gates: EntranceGates): WhyApart {
   return (one, other) => {
     if (one.flowId === other.flowId) return 'is also the slug of another trigger of the flow';
     if (one.inputs.webhookShared !== true || other.inputs.webhookShared !== true) {
@@ -36,7 +37,7 @@ export function sharingBy(gates: Parameters<typeof entranceOf>[1]): WhyApart {
       return `is shared, and only one trigger of it may have ${ANSWERING.join(' or ')}: a delivery has one answer`;
     }
     const differences = [
-      ...differencesOf(entranceOf(one, gates), entranceOf(other, gates)),
+      ...differencesOf(one, other, gates),
       ...(isDeepStrictEqual(one.keys, other.keys) ? [] : ['keys']),
       ...(one.verifyToken === other.verifyToken ? [] : ['webhookVerifyToken']),
       ...ALIKE.filter((field) => !isDeepStrictEqual(one.inputs[field], other.inputs[field])),

@@ -29,6 +29,13 @@ const ROUTES: Readonly<Record<string, string>> = {
 
 /** Other differences without a feature, at a service whose flow has taken a delivery. */
 const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>) => Promise<void>>> = {
+  async 'deploy-rules'(url) {
+    const open = githubManifest({ inputs: { webhookEnforcementMode: 'Off' } });
+    const body = JSON.stringify({ ...open, name: 'other' });
+    const answer = await fetch(`${url}/flows/api/flows/${FLOW_ID}`, { method: 'PUT', body });
+    const refused = { action: 'refused', class: 'caution', access: 'wider' };
+    expect([answer.status, await answer.json()]).toMatchObject([409, refused]);
+  },
   async hold(url, send) {
     const flow = `${url}/flows/api/flows/${FLOW_ID}`;
     const closed = await fetch(`${flow}/disable`, { method: 'POST', body: '{"hold":true}' });

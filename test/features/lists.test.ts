@@ -23,6 +23,7 @@ const LISTS = [
   'events.ts',
   'plan.ts',
   'changes.ts',
+  'access.ts',
   'command.ts',
   'page.ts',
 ];

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { accessOf, entranceOf } from '../../../src/features/deploy-rules/entrance.ts';
 import { parseManifest } from '../../../src/manifest/load.ts';
 import { storedFlow } from '../../../src/manifest/stored.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import type { Json } from '../../../src/model/json.ts';
-import { accessOf, entranceOf } from '../../../src/webhooks/access.ts';
 import { webhookChecks } from '../../../src/webhooks/checks.ts';
 import { gateChain, gatePreparer } from '../../../src/webhooks/gates/index.ts';
 import { type GoodManifest, goodManifest, issuesAfter, rules } from '../../manifest/rules.ts';

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isReference } from '../manifest/read-secret.ts';
-import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
-import type { Access } from '../model/finding.ts';
-import type { Json } from '../model/json.ts';
-import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from './gates/signature.ts';
-import { keysInForce, learnsKey } from './keys-in-force.ts';
-import { hasPart } from './schemes/layout.ts';
-import { resolveScheme } from './schemes/resolve.ts';
-import type { SignatureSpec, SignatureVerifier } from './schemes/spec.ts';
-import type { StandardRule } from './schemes/standards/standard.ts';
+import { isReference } from '../../manifest/read-secret.ts';
+import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
+import type { Access } from '../../model/finding.ts';
+import type { Json } from '../../model/json.ts';
+import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from '../../webhooks/gates/signature.ts';
+import { keysInForce, learnsKey } from '../../webhooks/keys-in-force.ts';
+import { hasPart } from '../../webhooks/schemes/layout.ts';
+import { resolveScheme } from '../../webhooks/schemes/resolve.ts';
+import type { SignatureSpec, SignatureVerifier } from '../../webhooks/schemes/spec.ts';
+import type { StandardRule } from '../../webhooks/schemes/standards/standard.ts';
 
 /** How one trigger verifies signatures, and with which keys. */
 export interface SignatureRule {
