@@ -2,7 +2,7 @@ import type { WebhookTrigger } from '../manifest/webhook-inputs.ts';
 import type { Access, AccessRoute } from '../model/finding.ts';
 import type { EnforcementMode } from '../model/manifest.ts';
 import type { OperatorsJudges } from '../store/store.ts';
-import type { GatePreparer } from './gates/index.ts';
+import { type GatePreparer, gateChain } from './gates/index.ts';
 import { registrationOf } from './schemes/resolve.ts';
 
 /** How triggers are prepared and judged. */
@@ -51,9 +51,7 @@ export interface AccessRules {
   differencesOf(one: WebhookTrigger, other: WebhookTrigger, gates: EntranceGates): readonly string[];
 }
 
-const BUILT_IN: ReadonlySet<string> = new Set([
-  ...['ip', 'unverifiedRateLimit', 'rateLimit', 'signature', 'replay', 'bodySchema', 'operators', 'eventId'],
-]);
+const BUILT_IN: ReadonlySet<string> = new Set(gateChain().map(({ name }) => name));
 
 /** The gates and the scheme of the operator that judge a trigger. */
 export function judgesOf(trigger: WebhookTrigger, { chain, settings, prepare }: GatePreparer): OperatorsJudges {
