@@ -135,9 +135,9 @@ function differences({ loaded, deployed, live, settings }: PlanRequest): readonl
   ];
 }
 
-function moves({ loaded, deployed, live, settings }: PlanRequest): ReturnType<typeof findMovedRoutes> {
+function moves({ loaded, deployed }: PlanRequest): ReturnType<typeof findMovedRoutes> {
   if (deployed === undefined) return [];
-  return findMovedRoutes({ before: deployed.revision.snapshot, after: loaded.snapshot, live, settings });
+  return findMovedRoutes({ before: deployed.revision.snapshot, after: loaded.snapshot });
 }
 
 /** Steps that can be removed while no run knows them; checked again when the revision is written. */

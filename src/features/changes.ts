@@ -1,5 +1,5 @@
-import type { ChangeRule } from '../deploys/changes/change.ts';
+import type { CompareRevisions } from '../deploys/changes/revisions.ts';
 import { deployRulesChanges } from './deploy-rules/changes.ts';
 
-/** Rules that class a difference between two revisions for runs in flight. Without a rule, it is a caution. */
-export const changeRules: readonly (readonly ChangeRule[])[] = [deployRulesChanges];
+/** Rules that class the differences between two revisions for runs in flight. Without a rule, each is a caution. */
+export const changeRules: readonly CompareRevisions[] = [deployRulesChanges];

@@ -1,40 +1,18 @@
 import { formatPath } from '../../expressions/json-path.ts';
 import { changeRules } from '../../features/changes.ts';
 import { differences } from '../../manifest/diff.ts';
-import { FINDING_CLASSES, type Finding, type FindingClass, type LiveFlow } from '../../model/finding.ts';
-import type { Json } from '../../model/json.ts';
-import {
-  type Change,
-  DRAIN,
-  findingAt,
-  jsonOf,
-  movedRoutes,
-  readChange,
-  renamedTriggers,
-  type ServiceSettings,
-} from './change.ts';
+import { FINDING_CLASSES, type Finding, type FindingClass } from '../../model/finding.ts';
+import { DRAIN, findingAt, type Revisions } from './revisions.ts';
 
-export type { ServiceSettings } from './change.ts';
 export { findReplaced, flowIdChanged } from './replaced-flow.ts';
-
-/** Two revisions of a flow. Snapshots are in canonical spelling; their secrets are references or masked. */
-interface Revisions {
-  readonly before: Json;
-  readonly after: Json;
-  readonly live: LiveFlow;
-  readonly settings: ServiceSettings;
-}
-
-/** Pairs of trigger keys: the second receives from now on what the first received before. */
-export function findMovedRoutes(revisions: Revisions): ReturnType<typeof movedRoutes> {
-  return movedRoutes(readChange(revisions));
-}
+export { findMovedRoutes, type ServiceSettings } from './revisions.ts';
 
 /** All differences between two revisions of a flow, the worst first. A difference that no rule knows is a caution. */
 export function compareRevisions(revisions: Revisions): readonly Finding[] {
-  const change = readChange(revisions);
-  const known = changeRules.flat().flatMap((rule) => rule(change));
-  const findings = [...known, ...otherChanges(change, known)];
+  const compared = changeRules.map((compare) => compare(revisions));
+  const known = compared.flatMap(({ findings }) => findings);
+  const explained = compared.flatMap((each) => each.explained);
+  const findings = [...known, ...otherChanges(revisions, [...known.map(({ path }) => path), ...explained])];
   return findings.sort((one, other) => gravityOf(other) - gravityOf(one));
 }
 
@@ -48,24 +26,11 @@ function gravityOf(finding: Pick<Finding, 'class'>): number {
 }
 
 /** Differences that no rule reported: unless known to be harmless, a difference is not safe. */
-function otherChanges(change: Change, known: readonly Finding[]): Finding[] {
-  const { before, after, graphs } = change;
+function otherChanges({ before, after }: Revisions, known: readonly string[]): Finding[] {
   // A finding about the order of triggers does not cover a single trigger.
-  const spoken = new Set(known.map(({ path }) => path).filter((path) => path !== 'triggers'));
-  for (const key of renamedTriggers(change).values()) spoken.add(formatPath(['triggers', key]));
-  const isRenaming = graphs.some(({ renames }) => renames.size > 0);
-  for (const { path, renames, kept } of graphs) {
-    for (const names of renames) for (const key of names) spoken.add(formatPath([...path, key]));
-    // Edges that only changed because of a rename are covered by its finding.
-    if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'runAfter']));
-    if (isRenaming) for (const step of kept) spoken.add(formatPath([...step.path, 'forEach']));
-    // The fields of a loop change with the type.
-    for (const step of kept.filter((each) => each.before.type !== each.after.type)) {
-      for (const field of ['forEach', 'concurrencyLimit', 'steps']) spoken.add(formatPath([...step.path, field]));
-    }
-  }
+  const spoken = new Set(known.filter((path) => path !== 'triggers'));
   const around = new Set([...spoken].flatMap(placesAround));
-  return differences(jsonOf(before), jsonOf(after)).flatMap((difference) => {
+  return differences(before, after).flatMap((difference) => {
     const places = difference.at.map((_, index) => formatPath(difference.at.slice(0, index + 1)));
     const place = formatPath(difference.at);
     if (places.some((each) => spoken.has(each)) || around.has(place)) return [];

@@ -1,5 +1,5 @@
 import type { Finding, LiveFlow } from '../../model/finding.ts';
-import { countedRuns, findingAt } from './change.ts';
+import { countedRuns, findingAt } from './revisions.ts';
 
 /** The finding about a manifest that replaces a deployed flow under a new id. */
 export function flowIdChanged(input: {

@@ -1,8 +1,9 @@
-import { type Change, type ChangeRule, findingAt } from '../../deploys/changes/change.ts';
 import { flowIdChanged } from '../../deploys/changes/replaced-flow.ts';
+import { findingAt } from '../../deploys/changes/revisions.ts';
 import { MANIFEST_FIELDS } from '../../manifest/manifest-fields.ts';
 import type { FieldChange } from '../../manifest/manifest-part.ts';
 import type { Manifest } from '../../manifest/schema.ts';
+import type { Change, ChangeRule } from './change.ts';
 import { stepSlotsChanged } from './step-fields.ts';
 
 const idChanged: ChangeRule = ({ before, after, live }) =>

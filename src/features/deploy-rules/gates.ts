@@ -1,11 +1,4 @@
-import {
-  type ChangeRule,
-  findingAt,
-  jsonOf,
-  type ServiceSettings,
-  type WebhookPair,
-  webhookPairs,
-} from '../../deploys/changes/change.ts';
+import { findingAt, jsonOf, type ServiceSettings } from '../../deploys/changes/revisions.ts';
 import {
   type AllInputs,
   type Effect,
@@ -18,6 +11,7 @@ import {
 } from '../../manifest/webhook-fields.ts';
 import type { Finding, FindingClass } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
+import { type ChangeRule, type WebhookPair, webhookPairs } from './change.ts';
 
 const FOUND: Readonly<Record<Effect, { readonly rule: string; readonly class: FindingClass }>> = {
   weaker: { rule: 'gate-weakened', class: 'caution' },

@@ -1,4 +1,4 @@
-import { countedRuns } from '../../deploys/changes/change.ts';
+import { countedRuns } from '../../deploys/changes/revisions.ts';
 import type { LiveFlow, LiveRun } from '../../model/finding.ts';
 import { oncePer } from '../../model/once-per.ts';
 

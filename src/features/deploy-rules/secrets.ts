@@ -1,6 +1,7 @@
-import { type ChangeRule, findingAt, type WebhookPair, webhookPairs } from '../../deploys/changes/change.ts';
+import { findingAt } from '../../deploys/changes/revisions.ts';
 import { learnsKey, WEBHOOK_FIELDS, type WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
+import { type ChangeRule, type WebhookPair, webhookPairs } from './change.ts';
 
 type SecretField = (typeof WEBHOOK_FIELDS.secret)[number];
 type KeyFinding = Pick<Finding, 'rule' | 'class' | 'message' | 'consequence' | 'advice'>;

@@ -1,12 +1,4 @@
-import {
-  type ChangeRule,
-  DRAIN,
-  findingAt,
-  type GraphChange,
-  jsonOf,
-  ownStep,
-  type StepChange,
-} from '../../deploys/changes/change.ts';
+import { DRAIN, findingAt, jsonOf } from '../../deploys/changes/revisions.ts';
 import { ExpressionError } from '../../expressions/compile.ts';
 import { compileCondition } from '../../expressions/condition.ts';
 import type { Reference } from '../../expressions/context.ts';
@@ -19,6 +11,7 @@ import { createRunsAfter } from '../../model/graph.ts';
 import { isSame, type Json } from '../../model/json.ts';
 import { type Edge, PINNED_INPUTS, RUN_FLOW, type StepDefinition } from '../../model/manifest.ts';
 import { oncePer } from '../../model/once-per.ts';
+import { type ChangeRule, type GraphChange, ownStep, type StepChange } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 
 /** Upstream steps and their required statuses; `whenChanged` handles conditions. */

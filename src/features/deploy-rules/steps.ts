@@ -1,12 +1,4 @@
-import {
-  type Change,
-  type ChangeRule,
-  DRAIN,
-  findingAt,
-  type GraphChange,
-  jsonOf,
-  ownStep,
-} from '../../deploys/changes/change.ts';
+import { DRAIN, findingAt, jsonOf } from '../../deploys/changes/revisions.ts';
 import { mapStrings } from '../../expressions/json-path.ts';
 import { hasPlaceholder } from '../../expressions/template.ts';
 import { MASK } from '../../manifest/mask.ts';
@@ -17,6 +9,7 @@ import type { Json, JsonObject } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
 import { oncePer, setOf } from '../../model/once-per.ts';
 import { isGuarded, isIdle } from '../../model/retired.ts';
+import { type Change, type ChangeRule, type GraphChange, ownStep } from './change.ts';
 import { whereRunsAre } from './live-runs.ts';
 import { stepsReadBy } from './step-fields.ts';
 

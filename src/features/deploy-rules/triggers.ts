@@ -1,18 +1,10 @@
-import {
-  type Change,
-  type ChangeRule,
-  DRAIN,
-  findingAt,
-  jsonOf,
-  keptTriggers,
-  renamedTriggers,
-  webhookPairs,
-} from '../../deploys/changes/change.ts';
+import { DRAIN, findingAt, jsonOf, renamedTriggers } from '../../deploys/changes/revisions.ts';
 import { differences } from '../../manifest/diff.ts';
 import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
 import { learnsKey, type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
+import { type Change, type ChangeRule, keptTriggers, webhookPairs } from './change.ts';
 import { gatesChanged } from './gates.ts';
 import { secretsChanged } from './secrets.ts';
 

@@ -1,15 +1,17 @@
-import { formatPath, type JsonPath, mapStrings } from '../../expressions/json-path.ts';
+import {
+  jsonOf,
+  manifestsOf,
+  type Revisions,
+  renamedTriggers,
+  type ServiceSettings,
+} from '../../deploys/changes/revisions.ts';
+import { type JsonPath, mapStrings } from '../../expressions/json-path.ts';
 import type { Manifest, Trigger } from '../../manifest/schema.ts';
-import type { FieldDefaults, WebhookInputs } from '../../manifest/webhook-fields.ts';
+import type { WebhookInputs } from '../../manifest/webhook-fields.ts';
 import type { Finding, LiveFlow } from '../../model/finding.ts';
 import { downstreamKeys } from '../../model/graph.ts';
-import { isJsonObject, isSame, type Json } from '../../model/json.ts';
+import { isJsonObject, type Json } from '../../model/json.ts';
 import type { Edge, Graph, StepDefinition } from '../../model/manifest.ts';
-
-/** The service's defaults for a manifest, and how long it keeps runs. */
-export interface ServiceSettings extends FieldDefaults {
-  readonly runRetentionDays: number;
-}
 
 /** Two revisions of a flow and its live state, the input of the rules. */
 export interface Change {
@@ -49,12 +51,10 @@ export interface StepChange {
 /** Finds one kind of difference. Pure. */
 export type ChangeRule = (change: Change) => readonly Finding[];
 
-/** Snapshots were written from loaded manifests, so their form is known. */
-export function readChange(input: { before: Json; after: Json; live: LiveFlow; settings: ServiceSettings }): Change {
-  const before = input.before as unknown as Manifest;
-  const after = input.after as unknown as Manifest;
+export function readChange({ live, settings, ...snapshots }: Revisions): Change {
+  const { before, after } = manifestsOf(snapshots);
   const top = { path: ['steps'], before: before.steps, after: after.steps, loopKey: null };
-  return { before, after, live: input.live, settings: input.settings, graphs: graphChanges(top) };
+  return { before, after, live, settings, graphs: graphChanges(top) };
 }
 
 function graphChanges(scope: Pick<GraphChange, 'path' | 'before' | 'after' | 'loopKey'>): GraphChange[] {
@@ -180,50 +180,6 @@ export function ownStep(graph: Graph, stepKey: string): StepDefinition | undefin
   return Object.hasOwn(graph, stepKey) ? graph[stepKey] : undefined;
 }
 
-/** Old key to new key of triggers that were only renamed, or kept their slug under another key. */
-export function renamedTriggers({ before, after }: Change): ReadonlyMap<string, string> {
-  const gone = Object.entries(before.triggers).filter(([key]) => !Object.hasOwn(after.triggers, key));
-  const fresh = Object.entries(after.triggers).filter(([key]) => !Object.hasOwn(before.triggers, key));
-  const renames = new Map<string, string>();
-  for (const [key, trigger] of gone) {
-    const taken = new Set(renames.values());
-    const found = fresh.find(([newKey, other]) => !taken.has(newKey) && isSameTrigger(trigger, other));
-    if (found !== undefined) renames.set(key, found[0]);
-  }
-  return renames;
-}
-
-/**
- * Pairs of triggers that receive the same deliveries, the first before and the second from now on: renamed triggers,
- * those that took a slug from another, and the first webhook triggers, to which the flow id leads.
- */
-export function movedRoutes(change: Change): { readonly from: string; readonly to: string }[] {
-  const routesOf = ({ triggers }: Manifest) => {
-    const webhooks = Object.entries(triggers).filter(([, { type }]) => type === 'webhook');
-    const slugs = webhooks.flatMap(([key, trigger]) => {
-      const slug = slugOf(trigger);
-      return slug === undefined ? [] : [[`slug ${slug}`, key] as const];
-    });
-    return new Map([...webhooks.slice(0, 1).map(([key]) => ['id', key] as const), ...slugs]);
-  };
-  const before = routesOf(change.before);
-  const moved = [...routesOf(change.after)].flatMap(([route, to]): [string, string][] => {
-    const from = before.get(route);
-    return from === undefined || from === to ? [] : [[from, to]];
-  });
-  const pairs = new Map([...renamedTriggers(change), ...moved].map((pair) => [JSON.stringify(pair), pair]));
-  return [...pairs.values()].map(([from, to]) => ({ from, to }));
-}
-
-function isSameTrigger(one: Trigger, other: Trigger): boolean {
-  return isSame(jsonOf(one), jsonOf(other)) || (slugOf(one) !== undefined && slugOf(one) === slugOf(other));
-}
-
-/** In lower case, for comparing routes. */
-function slugOf(trigger: Trigger): string | undefined {
-  return trigger.type === 'webhook' ? trigger.inputs.webhookSlug?.toLowerCase() : undefined;
-}
-
 /** Triggers with the same key in both revisions. */
 export function keptTriggers({ before, after }: Change): { key: string; before: Trigger; after: Trigger }[] {
   return Object.entries(before.triggers).flatMap(([key, trigger]) => {
@@ -248,23 +204,4 @@ export function webhookPairs(change: Change): WebhookPair[] {
   return [...keptTriggers(change), ...renamed].flatMap(({ key, before, after }) =>
     before.type === 'webhook' && after.type === 'webhook' ? [{ key, before: before.inputs, after: after.inputs }] : [],
   );
-}
-
-/** A finding with its path as text. */
-export function findingAt(path: JsonPath, finding: Omit<Finding, 'path'>): Finding {
-  return { ...finding, path: formatPath(path) };
-}
-
-export const DRAIN =
-  'Drain the flow first: pause its cron triggers, hold its webhook triggers, wait until no run of it is in flight.';
-
-/** A part of a snapshot as the JSON that it was read from. */
-export function jsonOf(part: object | string | number | boolean | null): Json;
-export function jsonOf(part: unknown): Json | undefined;
-export function jsonOf(part: unknown): Json | undefined {
-  return part as Json | undefined;
-}
-
-export function countedRuns(runs: number): string {
-  return `${runs} ${runs === 1 ? 'run' : 'runs'}`;
 }
