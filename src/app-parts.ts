@@ -5,6 +5,7 @@ import type { PreparedExtensions } from './config/extensions.ts';
 import type { Environment } from './config/settings.ts';
 import type { SettingsInForce } from './config/settings-in-force.ts';
 import type { Settings, SettingsInput } from './config/settings-schema.ts';
+import type { ActivityList } from './dashboard/activity.ts';
 import type { DashboardServices, ServicePart } from './dashboard/services.ts';
 import type { ManifestFolder } from './manifest/load.ts';
 import type { Clock, ServiceClock } from './model/clock.ts';
@@ -60,6 +61,7 @@ export interface Parts {
   readonly manifestFolder: string;
   readonly manifests: ManifestFolder;
   readonly store: Store;
+  readonly activity: ActivityList;
   readonly learnedKeys: ProcessKeys | undefined;
   /** The number of replicas that the last heartbeat found. */
   readonly cluster: { replicas: number };

@@ -6,6 +6,7 @@ import { databaseTarget, isPostgres } from './config/database.ts';
 import { prepareExtensions } from './config/extensions.ts';
 import { readSettings } from './config/settings.ts';
 import { settingsInForce } from './config/settings-in-force.ts';
+import { noActivity } from './dashboard/activity.ts';
 import { ManifestsError, untilStored } from './errors.ts';
 import { serviceParts } from './features/service.ts';
 import { formatIssue } from './manifest/issues.ts';
@@ -79,7 +80,8 @@ async function build(options: AppOptions): Promise<SluiceApp> {
     const sentAt = clock.monotonic();
     clock.follow(await store.keepTime({ now: clock.now() }), sentAt);
     await learnedKeys?.open(store);
-    await store.changeActivityKey({ id: createIdSource(clock.now)(), at: clock.now() });
+    const activity = serviceParts.flatMap((part) => part.activity?.(store) ?? [])[0] ?? noActivity;
+    await activity.open({ id: createIdSource(clock.now)(), at: clock.now() });
     const parts: Parts = {
       serviceParts,
       options,
@@ -90,6 +92,7 @@ async function build(options: AppOptions): Promise<SluiceApp> {
       manifestFolder,
       manifests,
       store,
+      activity,
       learnedKeys,
       cluster,
       inForce,

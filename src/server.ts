@@ -8,6 +8,7 @@ import type { PreparedExtensions } from './config/extensions.ts';
 import type { SettingsInForce } from './config/settings-in-force.ts';
 import type { Settings } from './config/settings-schema.ts';
 import { answerExpectations, answerUnreadable, unreadableNotes } from './connections.ts';
+import type { ActivityList } from './dashboard/activity.ts';
 import { dashboard } from './dashboard/dashboard.ts';
 import type { DashboardServices } from './dashboard/services.ts';
 import { createLogins } from './dashboard/session.ts';
@@ -59,6 +60,7 @@ interface ServerParts {
   readonly clock: ServiceClock;
   readonly extensions: PreparedExtensions;
   readonly store: Store;
+  readonly activity: ActivityList;
   readonly metrics: Metrics;
   readonly newId: () => string;
   readonly live: LiveEvents;
@@ -115,6 +117,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     parts: parts.serviceParts,
     settings,
     store,
+    activity: parts.activity,
     engine,
     control,
     catalog,

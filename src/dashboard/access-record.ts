@@ -32,7 +32,7 @@ const DENIALS: ReadonlySet<string | undefined> = new Set([
 
 type Services = Pick<
   DashboardServices,
-  'store' | 'clock' | 'newId' | 'logger' | 'metrics' | 'senderAddress' | 'logins'
+  'activity' | 'clock' | 'newId' | 'logger' | 'metrics' | 'senderAddress' | 'logins'
 >;
 
 interface Entry {
@@ -44,14 +44,14 @@ interface Entry {
 }
 
 export function createAccessRecord(services: Services): AccessRecord {
-  const { store, clock, newId, logger, metrics, senderAddress } = services;
+  const { activity, clock, newId, logger, metrics, senderAddress } = services;
   const wrongLogins = hourlyBound(clock);
   const denials = hourlyBound(clock);
   const nobody = services.logins === undefined ? 'anyone' : 'unknown';
   const keep = async ({ statusCode, details = {}, ...entry }: Entry) => {
     const id = newId();
-    await store.beginIntervention({ id, at: clock.now(), target: null, reason: null, details, ...entry });
-    await store.endIntervention({ id, statusCode });
+    await activity.begin({ id, at: clock.now(), target: null, reason: null, details, ...entry });
+    await activity.end({ id, statusCode });
   };
   const keepWithin = async (bound: ReturnType<typeof hourlyBound>, { details, ...entry }: Entry) => {
     const unlisted = bound();

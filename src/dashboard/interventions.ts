@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { UnfitClockError } from '../errors.ts';
-import type { NewIntervention } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
+import type { NewIntervention } from './activity.ts';
 import { actorOf, READING_METHODS } from './actors.ts';
 import { COMMAND, type CommandBody, MAX_REASON, parseJsonBody } from './input.ts';
 import type { DashboardServices } from './services.ts';
@@ -16,14 +16,13 @@ declare module 'fastify' {
   }
 }
 
-type RecordServices = Pick<DashboardServices, 'store' | 'clock' | 'newId' | 'logger' | 'senderAddress'>;
+type RecordServices = Pick<DashboardServices, 'activity' | 'clock' | 'newId' | 'logger' | 'senderAddress'>;
 
 /**
  * Records every request that changes something: before it is carried out, so that nothing happens unseen, and again
  * with its answer. Refuses a request while the store cannot record it, or the time is unknown.
  */
 export function recordActivity(app: FastifyInstance, services: RecordServices): void {
-  const { store } = services;
   app.decorateRequest(INTERVENTION);
   app.addHook('preHandler', async (request) => {
     const { scope, isPlan, isRoutine } = request.routeOptions.config.access ?? {};
@@ -31,7 +30,7 @@ export function recordActivity(app: FastifyInstance, services: RecordServices): 
     if (isReading || isRoutine === true || isPlan?.(request) === true) return;
     if (!services.clock.isFit()) throw new UnfitClockError();
     const intervention = await interventionOf(request, services);
-    await store.beginIntervention(intervention);
+    await services.activity.begin(intervention);
     request.setDecorator(INTERVENTION, intervention);
   });
   app.addHook('onSend', async (request, reply, payload) => {
@@ -48,13 +47,13 @@ export function recordActivity(app: FastifyInstance, services: RecordServices): 
 export async function noteEnd(
   { id, actor, clientIp, action, target, details, reason }: NewIntervention,
   { statusCode, endsLater = false }: { readonly statusCode: number; readonly endsLater?: boolean },
-  { store, logger }: Pick<RecordServices, 'store' | 'logger'>,
+  { activity, logger }: Pick<RecordServices, 'activity' | 'logger'>,
 ): Promise<void> {
   const fields = { interventionId: id, actor, clientIp, action, target, details, reason, statusCode };
   logEvent(logger, 'Intervention', fields);
   if (endsLater) return;
   try {
-    await store.endIntervention({ id, statusCode });
+    await activity.end({ id, statusCode });
   } catch (error) {
     // It happened, so its answer must be sent; the list continues to show that its end is unknown.
     logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');

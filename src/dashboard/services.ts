@@ -37,6 +37,7 @@ import type { ClientAddressReader, DeliveryReading } from '../webhooks/read-deli
 import type { ReceiverServices, RunAnswers } from '../webhooks/receive.ts';
 import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
+import type { ActivityList } from './activity.ts';
 import type { Finding, Situation } from './attention/finding.ts';
 import type { Logins } from './session.ts';
 
@@ -46,6 +47,7 @@ export interface DashboardServices {
   readonly parts: readonly ServicePart[];
   readonly settings: Settings;
   readonly store: Store;
+  readonly activity: ActivityList;
   readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
   readonly flowSwitch: FlowSwitch;
@@ -212,6 +214,8 @@ export interface ServicePart {
   readonly arrivals?: (services: DashboardServices) => Promise<readonly LastArrival[]>;
   /** Keeps the keys that publishers hand over; without it, none is learned. Only one part can provide it. */
   readonly learnedKeys?: (given: { readonly clock: Clock; readonly sealer: BodySealer | undefined }) => ProcessKeys;
+  /** Keeps interventions. Only one part can provide it. */
+  readonly activity?: (store: Pick<Store, 'of'>) => ActivityList;
   readonly start?: (host: Host) => RunningPart;
 }
 

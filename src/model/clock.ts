@@ -36,6 +36,9 @@ export const MINUTE_MS = 60 * SECOND_MS;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
 
+/** How long interventions are kept. Longer than deliveries and runs, since one may ask who did something last year. */
+export const ACTIVITY_DAYS = 365;
+
 /** Clocks that NTP controls differ by far less. */
 export const CLOCK_UNFIT_MS = 5 * SECOND_MS;
 /** Two readings of one machine's clocks differ by less. */

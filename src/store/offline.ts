@@ -1,4 +1,4 @@
-import type { ChainKey } from './activity-chain.ts';
+import type { ChainKey } from './sealed-body.ts';
 
 import type { Examination, ExaminationRequest, Inspection, Store } from './store.ts';
 

@@ -1,5 +1,11 @@
 import { createCipheriv, createDecipheriv, createHmac, randomBytes, scryptSync } from 'node:crypto';
-import type { ChainKey } from './activity-chain.ts';
+
+/** With it only its holder can make the hashes of the activity log. */
+export interface ChainKey {
+  /** Distinguishes rows of this key from others; reveals nothing of the key. */
+  readonly id: string;
+  readonly key: Uint8Array;
+}
 
 /** Seals bodies for the store and opens them again. A sealed body opens only for its own delivery. */
 export interface BodySealer {

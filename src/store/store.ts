@@ -1,13 +1,12 @@
-import type { ActivityStore } from './contract/activity.ts';
 import type { Change } from './contract/changes.ts';
 import type { DeliveryStore } from './contract/deliveries.ts';
 import type { DispatchStore } from './contract/dispatch.ts';
 import type { FlowStore } from './contract/flows.ts';
 import type { ReplicaStore } from './contract/replicas.ts';
 import type { RunStore } from './contract/runs.ts';
+import type { SessionStore } from './contract/sessions.ts';
 import type { Members, StorePart } from './part.ts';
 
-export type * from './contract/activity.ts';
 export type * from './contract/changes.ts';
 export type * from './contract/deliveries.ts';
 export type * from './contract/dispatch.ts';
@@ -15,6 +14,7 @@ export type * from './contract/examination.ts';
 export type * from './contract/flows.ts';
 export type * from './contract/replicas.ts';
 export type * from './contract/runs.ts';
+export type * from './contract/sessions.ts';
 export type { BodySealer } from './sealed-body.ts';
 
 /**
@@ -25,7 +25,7 @@ export type { BodySealer } from './sealed-body.ts';
  * thread or on another machine. Times are milliseconds since the Unix epoch, given by the caller: a store has no clock.
  * `test/store/conformance.ts` tests the same contract; every backend must pass it.
  */
-export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, ActivityStore, ReplicaStore {
+export interface Store extends DeliveryStore, FlowStore, DispatchStore, RunStore, SessionStore, ReplicaStore {
   /**
    * Changes by other processes, from the moment that a reader begins. Each reader gets all of them, in order; equal
    * changes that it has not taken yet are joined, so that a slow reader costs no memory. A backend that may have missed

@@ -130,7 +130,7 @@ it('does not call a flow that is disabled a denial', async () => {
 
 it('lets nobody log in unseen, and answers the wrong ones all the same, while the store is away', async () => {
   const { opened, logIn, events } = await open();
-  vi.spyOn(opened.store, 'beginIntervention').mockRejectedValue(new StoreUnavailableError('away'));
+  vi.spyOn(opened.store.of(activityStore), 'beginIntervention').mockRejectedValue(new StoreUnavailableError('away'));
   const right = await logIn({ token: READER.token });
   expect([right.statusCode, right.headers['set-cookie']]).toEqual([503, undefined]);
   expect((await logIn({ token: 'wrong' })).statusCode).toBe(401);

@@ -29,6 +29,10 @@ const ROUTES: Readonly<Record<string, string>> = {
 
 /** Other differences without a feature, at a service whose flow has taken a delivery. */
 const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>) => Promise<void>>> = {
+  async activity(url) {
+    const disabled = await fetch(`${url}/flows/api/flows/${FLOW_ID}/disable`, { method: 'POST' });
+    expect([disabled.status, await disabled.json()]).toMatchObject([200, { isEnabled: false }]);
+  },
   async 'deploy-rules'(url) {
     const open = githubManifest({ inputs: { webhookEnforcementMode: 'Off' } });
     const body = JSON.stringify({ ...open, name: 'other' });

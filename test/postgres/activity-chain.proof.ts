@@ -25,8 +25,8 @@ test('replicas that add at the same time make one chain', async () => {
   const acts = stores.flatMap((store, place) =>
     Array.from({ length: 20 }, async (_, n) => {
       const own = id(100 * place + n + 1);
-      await store.beginIntervention({ id: own, at: T0, ...about });
-      await store.endIntervention({ id: own, statusCode: 200 });
+      await store.of(activityStore).beginIntervention({ id: own, at: T0, ...about });
+      await store.of(activityStore).endIntervention({ id: own, statusCode: 200 });
     }),
   );
   await Promise.all(acts);
@@ -44,7 +44,7 @@ test('replicas that begin to use a key at the same time say so once', async () =
   const schema = newSchema();
   const stores = await Promise.all(['one', 'two'].map((replica) => openStore({ schema, replica, chainKey })));
   try {
-    await Promise.all(stores.map((store, n) => store.changeActivityKey({ id: id(n + 1), at: T0 })));
+    await Promise.all(stores.map((store, n) => store.of(activityStore).changeActivityKey({ id: id(n + 1), at: T0 })));
     expect(await stores[0]?.of(activityStore).checkInterventions({ limit: 5 })).toMatchObject({ rows: 1, faults: [] });
   } finally {
     await Promise.all(stores.map((store) => store.close()));

@@ -243,8 +243,8 @@ async function fill(store: Store): Promise<void> {
   const target = { type: 'run', id: id(103) } as const;
   const details = { stepKey: 'a' };
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
-  await store.beginIntervention({ id: id(50), ...done });
-  await store.endIntervention({ id: id(50), statusCode: 202 });
+  await store.of(activityStore).beginIntervention({ id: id(50), ...done });
+  await store.of(activityStore).endIntervention({ id: id(50), statusCode: 202 });
   await store.endSession({ id: id(51), lastsUntil: T0 + minute, now: T0 });
   await store.keepTime({ now: T0 });
   await store.noteCredentials({ credentials: [{ id: 'user', mark: 'ü' }], now: T0 });

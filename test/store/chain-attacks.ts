@@ -176,7 +176,7 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
   test('rows of a key that is gone are deleted once a row after them is old', async () => {
     const database = await written(chainKey);
     await withStore(database, laterKey, async (store) => {
-      await store.changeActivityKey({ id: id(20), at: T0 + 100 * minute });
+      await store.of(activityStore).changeActivityKey({ id: id(20), at: T0 + 100 * minute });
       const before = (n: number) => ({ before: T0 + n * minute, limit: 4 });
       expect(await store.of(activityStore).checkInterventions({ limit: 20 })).toMatchObject({
         rows: 11,
@@ -195,7 +195,7 @@ export function chainAttacks(create: () => Promise<AttackedDatabase>): void {
       expect(await check(store)).toEqual([
         expect.objectContaining({ kind: 'ends', message: expect.stringContaining('without the key') }),
       ]);
-      await store.changeActivityKey({ id: id(20), at: T0 });
+      await store.of(activityStore).changeActivityKey({ id: id(20), at: T0 });
       expect(await store.of(activityStore).checkInterventions({ limit: 20 })).toMatchObject({
         withoutKey: 2,
         faults: [],
@@ -219,8 +219,10 @@ async function withStore<Value>({ open }: AttackedDatabase, key: Key, work: (sto
 
 async function act(store: Store, n: number): Promise<void> {
   const about = { actor: 'oncall', clientIp: '203.0.113.9', action: 'disableFlow', details: {}, reason: 'why' };
-  await store.beginIntervention({ id: id(n), at: T0 + n * minute, target: { type: 'flow', id: flowId }, ...about });
-  await store.endIntervention({ id: id(n), statusCode: 200 });
+  await store
+    .of(activityStore)
+    .beginIntervention({ id: id(n), at: T0 + n * minute, target: { type: 'flow', id: flowId }, ...about });
+  await store.of(activityStore).endIntervention({ id: id(n), statusCode: 200 });
 }
 
 /** One row at a time, so that the state carried between checks is tested too. */

@@ -1,9 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
-import { type ChainedRow, type ChainKey, hashOfRow, sealOf } from '../../store/activity-chain.ts';
-import { CONTENT, findEnds, keepEnds, lockEnds, NO_ENDS } from '../../store/decisions/activity-rows.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';
-import type { ChainEnds } from '../../store/store.ts';
+import type { ChainKey } from '../../store/sealed-body.ts';
+import { type ChainEnds, type ChainedRow, hashOfRow, sealOf } from './hashes.ts';
+import { CONTENT, findEnds, keepEnds, lockEnds, NO_ENDS } from './rows.ts';
 
 interface PurgedInterventions {
   readonly rows: number;

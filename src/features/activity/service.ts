@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { SCOPES } from '../../config/tokens.ts';
+import type { ActivityList, NewIntervention } from '../../dashboard/activity.ts';
 import { actorOf } from '../../dashboard/actors.ts';
 import { field, listOf, toList } from '../../dashboard/answer.ts';
 import { scopesOf } from '../../dashboard/credentials.ts';
@@ -10,10 +11,9 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, type Host, servicePart } from '../../dashboard/services.ts';
 import { canSee, type Sight, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
-import { type Clock, DAY_MS, deletionGuard } from '../../model/clock.ts';
+import { ACTIVITY_DAYS, type Clock, DAY_MS, deletionGuard } from '../../model/clock.ts';
 import type { DeployOutcome } from '../../model/finding.ts';
-import { ACTIVITY_DAYS } from '../../store/activity-chain.ts';
-import type { NewIntervention, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import { createSweeper, type Sweeper } from '../../sweeper.ts';
 import { activityStore } from './store.ts';
 import { interventionView, OUTCOMES, verifyActivity } from './view.ts';
@@ -209,15 +209,16 @@ function rowsOf({ flowId, action, version, revision, routes, findings, actor, re
 /** Records something that is done already, outside of a request. */
 async function keepDone({ flowId, ...row }: Row, { store, clock, newId, logger }: KeepServices): Promise<void> {
   const id = newId();
+  const list = listIn(store);
   try {
-    await store.beginIntervention({
+    await list.begin({
       id,
       at: clock.now(),
       clientIp: null,
       target: { type: 'flow', id: flowId },
       ...row,
     });
-    await store.endIntervention({ id, statusCode: 200 });
+    await list.end({ id, statusCode: 200 });
   } catch (error) {
     // We go on: the change is in force, and the log reports the failure.
     const told = 'a flow has changed, and that could not be added to the activity list';
@@ -259,8 +260,17 @@ function createActivityRetention({
   });
 }
 
+function listIn(store: Pick<Store, 'of'>): ActivityList {
+  return {
+    open: (change) => store.of(activityStore).changeActivityKey(change),
+    begin: (intervention) => store.of(activityStore).beginIntervention(intervention),
+    end: (end) => store.of(activityStore).endIntervention(end),
+  };
+}
+
 export const activity = servicePart({
   name: 'activity',
+  activity: listIn,
   routes: [activityRoutes],
   start: (host) => ({
     sweeper: createActivityRetention(host),

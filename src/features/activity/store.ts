@@ -1,9 +1,12 @@
+import type { NewIntervention } from '../../dashboard/activity.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
 import { filter, readPage } from '../../store/decisions/lists.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { type Port, sql } from '../../store/decisions/port.ts';
-import type { NewIntervention, PageQuery, TimeSpan } from '../../store/store.ts';
+import type { PageQuery, TimeSpan } from '../../store/store.ts';
 import { uuidOf } from '../../store/uuids.ts';
 import { checkRows, purgeRows } from './chain.ts';
+import { addRow, addState, changeKey } from './rows.ts';
 
 interface InterventionQuery extends PageQuery, TimeSpan {
   readonly id?: string | undefined;
@@ -43,9 +46,32 @@ const listing = {
   }),
 };
 
+/**
+ * Interventions are a chain of rows that never change (`hashes.ts`): each later statement about one adds a row that
+ * repeats all of it. Of several processes one adds at a time, within the transaction that adds.
+ */
 export const activityStore = storePart({
   name: 'activity',
   verbs: {
+    /** Stores an intervention that is about to happen. */
+    beginIntervention: {
+      access: 'write',
+      changes: null,
+      *decide(port: Port, { target, details, ...intervention }: NewIntervention): Decision<void> {
+        const { type = null, id = null } = target ?? {};
+        const about = { targetType: type, targetId: id, details: JSON.stringify(details), statusCode: null };
+        yield* addRow(port, { ...intervention, ...about });
+      },
+    },
+    /** Stores how it ended. Changes nothing if it was never begun. */
+    endIntervention: {
+      access: 'write',
+      changes: null,
+      *decide(port: Port, { id, statusCode }: { id: string; statusCode: number }): Decision<void> {
+        yield* addState(port, uuidOf(id), () => ({ statusCode }));
+      },
+    },
+    changeActivityKey: { access: 'write', changes: null, decide: changeKey },
     /** Newest first. */
     listInterventions: {
       access: 'read',

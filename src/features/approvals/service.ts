@@ -141,7 +141,7 @@ interface Taking {
 
 /** Recorded in the activity before it happens, like everything that people do to a run. */
 async function take({ link, question, choice, address }: Taking, services: DashboardServices) {
-  const { store, clock, newId } = services;
+  const { store, activity, clock, newId } = services;
   const { runId, stepKey } = link;
   const at = clock.now();
   const about = {
@@ -151,7 +151,7 @@ async function take({ link, question, choice, address }: Taking, services: Dashb
     target: { type: 'run', id: runId },
   } as const;
   const intervention = { id: newId(), at, ...about, details: { step: stepKey, choice }, reason: null };
-  await store.beginIntervention(intervention);
+  await activity.begin(intervention);
   const body = { choice, answeredAt: isoTime(at), by: 'link' };
   const { signalName } = question;
   const result = await store.of(approvalsStore).answerWait({ runId, stepKey, signalName, body, at });

@@ -162,13 +162,13 @@ const MESSAGES: Readonly<Record<(typeof LEFT_OUT_REASONS)[number], string>> = {
 async function carryOut(
   planned: Parameters<Bulk['carryOut']>[0],
   id: string,
-  { bulk, store, logger }: BulkServices,
+  { bulk, store, activity, logger }: BulkServices,
 ): Promise<void> {
   try {
     const isDone = await bulk.carryOut(planned, (progress) =>
       store.of(bulkStore).noteIntervention({ id, details: progressOf(progress) }),
     );
-    await store.endIntervention({ id, statusCode: isDone ? 200 : 503 });
+    await activity.end({ id, statusCode: isDone ? 200 : 503 });
   } catch (error) {
     logger.warn({ err: error, interventionId: id }, 'the end of an intervention could not be stored');
   }

@@ -1,8 +1,8 @@
-import { addState } from '../../store/decisions/activity-rows.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import type { Port } from '../../store/decisions/port.ts';
 import { uuidOf } from '../../store/uuids.ts';
+import { addState } from '../activity/rows.ts';
 
 export const bulkStore = storePart({
   name: 'bulk',

@@ -7,8 +7,7 @@ import { type DatabaseTarget, databaseTarget, maskedPlace } from '../../config/d
 import { fewOpenFiles, openFileLimit } from '../../config/open-files.ts';
 import { isLoopbackHost, settingsWarnings } from '../../config/settings.ts';
 import type { Settings } from '../../config/settings-schema.ts';
-import { DAY_MS } from '../../model/clock.ts';
-import { ACTIVITY_DAYS } from '../../store/activity-chain.ts';
+import { ACTIVITY_DAYS, DAY_MS } from '../../model/clock.ts';
 import { examineStore } from '../../store/offline.ts';
 import type { DueKind, Examination, ExaminedContents } from '../../store/store.ts';
 import { print } from '../../telemetry/terminal.ts';

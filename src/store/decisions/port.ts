@@ -1,5 +1,5 @@
 import type { SignalClaim } from '../../model/delivery.ts';
-import type { ChainKey } from '../activity-chain.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import type { AwaitingStep } from '../store.ts';
 import type { Count } from './counts.ts';
 import type { Ask, Decision } from './decision.ts';

@@ -1,5 +1,4 @@
 import { storeParts } from '../../features/store.ts';
-import { activityVerbs } from './activity.ts';
 import { deliveryVerbs } from './deliveries.ts';
 import { deployVerbs } from './deploys.ts';
 import { figureVerbs } from './figures.ts';
@@ -13,6 +12,7 @@ import { revisionVerbs } from './revisions.ts';
 import { routeVerbs } from './routes.ts';
 import { runRowsOf } from './run-rows.ts';
 import { runVerbs } from './runs.ts';
+import { sessionVerbs } from './sessions.ts';
 import { deliverSignal } from './signal.ts';
 import { stepVerbs } from './step-views.ts';
 import { cancelRun } from './stop.ts';
@@ -44,7 +44,7 @@ const kernelVerbs = (ownRows: OwnRows) => ({
   ...controlVerbs,
   ...stepVerbs,
   ...figureVerbs,
-  ...activityVerbs,
+  ...sessionVerbs,
 });
 
 export const answering = storeParts.flatMap((part) => part.answering ?? [])[0];

@@ -1,6 +1,6 @@
-import type { ChainKey } from '../activity-chain.ts';
 import { decide } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import type { Inspection } from '../store.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { requireCurrent } from './migrate.ts';

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { storable } from '../../model/text.ts';
-import type { ChainKey } from '../activity-chain.ts';
 import { CollectedCounts } from '../decisions/counts.ts';
 import { awaited } from '../decisions/decision.ts';
 import {
@@ -15,6 +14,7 @@ import {
   sql,
 } from '../decisions/port.ts';
 import { answering } from '../decisions/verbs.ts';
+import type { ChainKey } from '../sealed-body.ts';
 
 export type { SqlValue } from '../decisions/port.ts';
 

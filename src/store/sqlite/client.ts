@@ -4,8 +4,8 @@ import { StoreUnavailableError } from '../../errors.ts';
 import type { DeliveryRecord } from '../../model/delivery.ts';
 import { Places } from '../../model/places.ts';
 import { SOLE_OWNER } from '../../model/runtime-keys.ts';
-import type { ChainKey } from '../activity-chain.ts';
 import { handlesOf } from '../part.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import { SHARE_MS, SharedCommits } from '../shared-commits.ts';
 import type { Acceptance, SharedAcceptance, StepOutcome, Store } from '../store.ts';
 import {

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import type { ChainKey } from '../activity-chain.ts';
 import { decideNow } from '../decisions/decision.ts';
 import { inspectionOf } from '../decisions/inspection.ts';
 import { checkHistory } from '../schema-history.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import type { Inspection } from '../store.ts';
 import {
   appliedMigrations,

@@ -1,4 +1,4 @@
-import type { ChainKey } from '../activity-chain.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import type { Store } from '../store.ts';
 
 /** The path of a store that ends when it is closed. */

@@ -1,6 +1,5 @@
 import type { Database, Statement } from 'better-sqlite3';
 import { LRUCache } from 'lru-cache';
-import type { ChainKey } from '../activity-chain.ts';
 import { decideNow, known } from '../decisions/decision.ts';
 import {
   type CommitOrder,
@@ -14,6 +13,7 @@ import {
 import { LAST_JOINED, LAST_RUN } from '../decisions/run-deliveries.ts';
 import type { Verb, Verbs } from '../decisions/verb.ts';
 import { answering } from '../decisions/verbs.ts';
+import type { ChainKey } from '../sealed-body.ts';
 import type { Store } from '../store.ts';
 import { BatchCounters } from './batch-counters.ts';
 import { booleansOf, deletesCounts, toSqlite } from './dialect.ts';

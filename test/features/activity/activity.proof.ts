@@ -15,8 +15,10 @@ const SECRET = 'the key of the store under test';
 async function act(store: Store, ...numbers: number[]): Promise<void> {
   const about = { actor: 'oncall', clientIp: null, action: 'disableFlow', details: {}, reason: 'ordered twice' };
   for (const n of numbers) {
-    await store.beginIntervention({ id: id(n), at: T0 + n, target: { type: 'flow', id: flowId }, ...about });
-    await store.endIntervention({ id: id(n), statusCode: 200 });
+    await store
+      .of(activityStore)
+      .beginIntervention({ id: id(n), at: T0 + n, target: { type: 'flow', id: flowId }, ...about });
+    await store.of(activityStore).endIntervention({ id: id(n), statusCode: 200 });
   }
 }
 

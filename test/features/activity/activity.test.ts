@@ -1,9 +1,10 @@
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import { ACTIONS } from '../../../src/features/activity/page/words.ts';
+import { activityStore } from '../../../src/features/activity/store.ts';
 import { NOW, ORDERS_ID, startDashboard, type TestDashboard, useDashboard } from '../../dashboard/fixture.ts';
 
 const TOKENS = {
@@ -154,11 +155,10 @@ describe('the activity', () => {
   });
 
   it('lets nothing happen that it cannot keep', async () => {
-    const unwritable = () => Promise.reject(new StoreUnavailableError('disk full'));
-    const broken = await startDashboard({ access, store: { ...dashboard.store, beginIntervention: unwritable } });
-    const askIt = asker(() => broken);
-    expect((await askIt('oncall', { method: 'POST', url: `${FLOW}/enable` })).status).toBe(503);
-    expect((await askIt('reader', { url: FLOW })).json).toMatchObject({ isEnabled: false });
+    const full = new StoreUnavailableError('disk full');
+    vi.spyOn(dashboard.store.of(activityStore), 'beginIntervention').mockRejectedValueOnce(full);
+    expect((await ask('oncall', { method: 'POST', url: `${FLOW}/enable` })).status).toBe(503);
+    expect((await ask('reader', { url: FLOW })).json).toMatchObject({ isEnabled: false });
   });
 });
 

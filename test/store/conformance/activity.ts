@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
+import type { NewIntervention } from '../../../src/dashboard/activity.ts';
 import { activityStore } from '../../../src/features/activity/store.ts';
 import { bulkStore } from '../../../src/features/bulk/store.ts';
-import type { NewIntervention, Store } from '../../../src/store/store.ts';
+import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
 
@@ -21,19 +22,20 @@ const all = { skip: 0, take: 50 };
 export function activity({ test }: StoreUnderTest): void {
   describe('interventions', () => {
     test('are kept before they happen, and with their answer once they have one', async (store) => {
-      await store.beginIntervention(cancelled(1));
+      await store.of(activityStore).beginIntervention(cancelled(1));
       expect((await store.of(activityStore).listInterventions(all)).items).toEqual([
         { ...cancelled(1), statusCode: null },
       ]);
-      await store.endIntervention({ id: id(1), statusCode: 409 });
-      await store.endIntervention({ id: id(2), statusCode: 200 });
+      await store.of(activityStore).endIntervention({ id: id(1), statusCode: 409 });
+      await store.of(activityStore).endIntervention({ id: id(2), statusCode: 200 });
       expect((await store.of(activityStore).listInterventions(all)).items).toEqual([
         { ...cancelled(1), statusCode: 409 },
       ]);
     });
 
     test('say how far they have got, each alone', async (store) => {
-      for (const n of [1, 2]) await store.beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
+      for (const n of [1, 2])
+        await store.of(activityStore).beginIntervention(cancelled(n, { details: { planned: '7', 'a "b"': 'c' } }));
       await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '3', failed: '0' } });
       await store.of(bulkStore).noteIntervention({ id: id(1), details: { done: '5' } });
       await store.of(bulkStore).noteIntervention({ id: id(9), details: { done: '1' } });
@@ -56,7 +58,7 @@ export function activity({ test }: StoreUnderTest): void {
         target: { type: 'flow', id: flowId },
         details: { a: 'b' },
       });
-      for (const each of [cancelled(1), reload, disabled]) await store.beginIntervention(each);
+      for (const each of [cancelled(1), reload, disabled]) await store.of(activityStore).beginIntervention(each);
       const idsOf = async (query: object) =>
         (await store.of(activityStore).listInterventions({ ...all, ...query })).items.map((each) => each.id);
       expect(await idsOf({})).toEqual([id(3), id(2), id(1)]);
@@ -71,7 +73,7 @@ export function activity({ test }: StoreUnderTest): void {
     });
 
     test('of long ago are deleted, the oldest first', async (store) => {
-      for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
+      for (const n of [1, 2, 3]) await store.of(activityStore).beginIntervention(cancelled(n));
       const before = T0 + 3 * minute;
       expect(await store.of(activityStore).purgeInterventions({ before, limit: 1 })).toEqual({
         rows: 1,
@@ -90,11 +92,13 @@ export function activity({ test }: StoreUnderTest): void {
 
     test('are added one after the other, whoever adds at the same time, and verify', async (store) => {
       const ids = Array.from({ length: 20 }, (_, n) => n + 1);
-      await Promise.all(ids.map((n) => store.beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))));
+      await Promise.all(
+        ids.map((n) => store.of(activityStore).beginIntervention(cancelled(n, { reason: 'half \ud800 a \0 pair' }))),
+      );
       await Promise.all(
         ids.map((n) => store.of(bulkStore).noteIntervention({ id: id(n), details: { 'done \udc00': 'n\0' } })),
       );
-      await Promise.all(ids.map((n) => store.endIntervention({ id: id(n), statusCode: 200 })));
+      await Promise.all(ids.map((n) => store.of(activityStore).endIntervention({ id: id(n), statusCode: 200 })));
       const checked = await store.of(activityStore).checkInterventions({ limit: 100 });
       expect(checked).toMatchObject({ rows: 60, otherKey: 0, faults: [], next: null, ends: { newestSeq: 60 } });
       const page = await store.of(activityStore).checkInterventions({ limit: 40 });
@@ -104,8 +108,8 @@ export function activity({ test }: StoreUnderTest): void {
     });
 
     test('verify where the old ones are deleted, and go on where all are', async (store) => {
-      for (const n of [1, 2, 3]) await store.beginIntervention(cancelled(n));
-      await store.endIntervention({ id: id(1), statusCode: 200 });
+      for (const n of [1, 2, 3]) await store.of(activityStore).beginIntervention(cancelled(n));
+      await store.of(activityStore).endIntervention({ id: id(1), statusCode: 200 });
       const page = await store.of(activityStore).checkInterventions({ limit: 1 });
       expect(await store.of(activityStore).purgeInterventions({ before: T0 + 3 * minute, limit: 5 })).toMatchObject({
         rows: 2,
@@ -126,7 +130,7 @@ export function activity({ test }: StoreUnderTest): void {
       expect(await store.of(activityStore).purgeInterventions({ before: T0 + 9 * minute, limit: 5 })).toMatchObject({
         rows: 2,
       });
-      await store.beginIntervention(cancelled(4));
+      await store.of(activityStore).beginIntervention(cancelled(4));
       expect(await store.of(activityStore).checkInterventions({ limit: 5 })).toMatchObject({
         rows: 1,
         faults: [],
@@ -135,7 +139,7 @@ export function activity({ test }: StoreUnderTest): void {
     });
 
     test('say once which key they are written with, where that has changed', async (store) => {
-      for (const n of [1, 2]) await store.changeActivityKey({ id: id(n), at: T0 });
+      for (const n of [1, 2]) await store.of(activityStore).changeActivityKey({ id: id(n), at: T0 });
       const { items } = await store.of(activityStore).listInterventions(all);
       const { rows, faults, withoutKey } = await store.of(activityStore).checkInterventions({ limit: 5 });
       expect([rows, faults, withoutKey]).toEqual([items.length, [], 0]);

@@ -103,7 +103,7 @@ export function hostileStrings({ test }: StoreUnderTest): void {
       expect(readable(record?.detail)).toBe(readable(text));
       expect(readable(record?.headers['x-sent'])).toBe(readable(text));
       const intervention = { id: id(7), at: T0, actor: text, clientIp: null, action: 'cancelRun', target: null };
-      await store.beginIntervention({ ...intervention, details: { [text]: text }, reason: text });
+      await store.of(activityStore).beginIntervention({ ...intervention, details: { [text]: text }, reason: text });
       const [kept] = (await store.of(activityStore).listInterventions({ skip: 0, take: 9 })).items;
       expect([kept?.actor, kept?.reason].map(readable)).toEqual([text, text].map(readable));
     });

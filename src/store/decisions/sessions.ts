@@ -1,34 +1,8 @@
 import { uuidOf } from '../uuids.ts';
-import { addRow, addState, changeKey } from './activity-rows.ts';
 import { Rows, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
 
-export const activityVerbs: Verbs<
-  | 'beginIntervention'
-  | 'endIntervention'
-  | 'changeActivityKey'
-  | 'endSession'
-  | 'isSessionEnded'
-  | 'noteCredentials'
-  | 'keepSecret'
-> = {
-  beginIntervention: {
-    access: 'write',
-    changes: null,
-    *decide(port, { target, details, ...intervention }) {
-      const { type = null, id = null } = target ?? {};
-      const about = { targetType: type, targetId: id, details: JSON.stringify(details), statusCode: null };
-      yield* addRow(port, { ...intervention, ...about });
-    },
-  },
-  endIntervention: {
-    access: 'write',
-    changes: null,
-    *decide(port, { id, statusCode }) {
-      yield* addState(port, uuidOf(id), () => ({ statusCode }));
-    },
-  },
-  changeActivityKey: { access: 'write', changes: null, decide: changeKey },
+export const sessionVerbs: Verbs<'endSession' | 'isSessionEnded' | 'noteCredentials' | 'keepSecret'> = {
   endSession: {
     access: 'write',
     changes: null,

@@ -1,18 +1,14 @@
 import { createHash, createHmac } from 'node:crypto';
-import type { ChainEnds } from './contract/activity.ts';
+import type { ChainKey } from '../../store/sealed-body.ts';
 
-/** How long interventions are kept. Longer than deliveries and runs, since one may ask who did something last year. */
-export const ACTIVITY_DAYS = 365;
-
-/**
- * The activity log is a chain: each row has a hash over its own content and the previous hash, so that changing,
- * removing or inserting a row breaks a link. With a key only its holder can make hashes; without one, the chain does
- * not reveal changes by someone who computes the hashes again.
- */
-export interface ChainKey {
-  /** Distinguishes rows of this key from others; reveals nothing of the key. */
-  readonly id: string;
-  readonly key: Uint8Array;
+/** Both ends of the chain: the last row that retention removed, and the newest row. */
+export interface ChainEnds {
+  readonly removedSeq: number;
+  readonly removedHash: string;
+  readonly newestSeq: number;
+  readonly newestHash: string;
+  readonly keyId: string | null;
+  readonly seal: string;
 }
 
 /** The content of a row; its place in the chain follows from the previous hash. */
@@ -40,7 +36,13 @@ export interface ChainedRow extends ChainedContent {
 
 type HashedRow = ChainedContent & Pick<ChainedRow, 'keyId' | 'previousHash'>;
 
-/** Hashes the UTF-8 of a JSON list, so that two different rows never have the same bytes. */
+/**
+ * The activity log is a chain: each row has a hash over its own content and the previous hash, so that changing,
+ * removing or inserting a row breaks a link. With a key only its holder can make hashes; without one, the chain does
+ * not reveal changes by someone who computes the hashes again.
+ *
+ * Hashes the UTF-8 of a JSON list, so that two different rows never have the same bytes.
+ */
 export function hashOfRow(row: HashedRow, key: ChainKey | undefined): string {
   return digest(key, [
     'sluice activity 1',

@@ -1,8 +1,7 @@
 import { storable } from '../../model/text.ts';
-import { type ChainedContent, hashOfRow, sealOf } from '../activity-chain.ts';
-import type { ChainEnds } from '../store.ts';
-import type { Decision } from './decision.ts';
-import { fixed, type Port, sql } from './port.ts';
+import type { Decision } from '../../store/decisions/decision.ts';
+import { fixed, type Port, sql } from '../../store/decisions/port.ts';
+import { type ChainEnds, type ChainedContent, hashOfRow, sealOf } from './hashes.ts';
 
 export const CONTENT = fixed(`id, at, actor, client_ip AS "clientIp", action, target_type AS "targetType",
   target_id AS "targetId", details, reason, status_code AS "statusCode"`);
@@ -83,7 +82,7 @@ export function* addState(port: Port, id: string | null, change: Change): Decisi
 
 type Change = (content: ChainedContent) => Partial<Pick<ChainedContent, 'details' | 'statusCode'>>;
 
-/** See `Store.changeActivityKey`. */
+/** Adds a row that reports a change of key, if the chain was last written with another key than now, or without. */
 export function* changeKey(port: Port, { id, at }: { id: string; at: number }): Decision<void> {
   const keyId = port.chainKey?.id ?? null;
   const known = yield* findEnds(port);
