@@ -12,9 +12,9 @@ import { allowsSha1, type SignatureSettings, usesSha1 } from './gates/signature.
 import { handsOverKey } from './keys-in-force.ts';
 import { findPreset, presetConcern } from './networks/presets.ts';
 import { readerProblems } from './reading.ts';
-import { listSchemes } from './scheme-descriptions.ts';
 import { unreadFields } from './scheme-fields.ts';
 import { coversBody, hasPart, isInPlace, layoutOf, nameOf, openBoundaries, strategyOf } from './schemes/layout.ts';
+import { namedSchemes } from './schemes/names.ts';
 import { findScheme, namedScheme, type ResolvedScheme, type SchemeRegistry } from './schemes/resolve.ts';
 import type { Conversation, SignatureSpec } from './schemes/spec.ts';
 import { checkStandard } from './standard-checks.ts';
@@ -101,7 +101,7 @@ function checkResponse({ webhookResponse }: WebhookInputs, { warning }: TriggerR
 function checkSchemeName(inputs: WebhookInputs, schemes: SchemeRegistry, { skipped }: TriggerReports): void {
   const name = inputs.webhookSignatureScheme;
   if (name === undefined || findScheme(schemes, name) !== undefined) return;
-  const known = listSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
+  const known = namedSchemes(schemes).flatMap((scheme) => [scheme.name, ...scheme.aliases]);
   skipped(
     'webhookSignatureScheme',
     `"${name}" is not a known scheme: the signature gate will be skipped${didYouMean(name, known)}`,

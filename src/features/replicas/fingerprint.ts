@@ -7,7 +7,7 @@ import type { LoadedFlow } from '../../manifest/load.ts';
 import { referencesIn } from '../../manifest/secrets.ts';
 import type { Json } from '../../model/json.ts';
 import { storableUrl } from '../../model/text.ts';
-import { listSchemes } from '../../webhooks/scheme-descriptions.ts';
+import { namedSchemes } from '../../webhooks/schemes/names.ts';
 
 const fingerprintSchema = z.object({
   /** Identifies the store key; null without one. */
@@ -78,7 +78,7 @@ export function createFingerprint({
     extensions: [
       ...[...handlers.keys()].map((type) => STEP_TYPE + type),
       ...gates.chain.map(({ name }) => `gate ${name}`),
-      ...listSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
+      ...namedSchemes(gates.settings.schemes).map(({ name }) => `scheme ${name}`),
     ].sort(),
   };
   const ownSecret = (name: SettingName) => {

@@ -4,7 +4,7 @@ import { type CommandPart, HELP } from '../../commands/part.ts';
 import type { PreparedExtensions } from '../../config/extensions.ts';
 import { print } from '../../telemetry/terminal.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
-import { listSchemes } from '../../webhooks/scheme-descriptions.ts';
+import { namedSchemes } from '../../webhooks/schemes/names.ts';
 import { editorSchema } from '../schemes/editor-schema.ts';
 
 function makeSchema(): Command {
@@ -25,7 +25,7 @@ function makeSchema(): Command {
 
 /** The schema as the text of a file, for this installation's step types and schemes. */
 export function schemaText({ handlers, gates }: Pick<PreparedExtensions, 'handlers' | 'gates'>): string {
-  const schemes = listSchemes(gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]);
+  const schemes = namedSchemes(gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]);
   const presets = PRESETS.map(({ name }) => name);
   const schema = JSON.stringify(editorSchema({ steps: [...handlers.values()], schemes, presets }), null, 1);
   // One line for each field shows changes well; indentation would be a fifth of the packed file, and editors need none.

@@ -5,8 +5,8 @@ import { type CommandPart, HELP } from '../../commands/part.ts';
 import { table } from '../../commands/table.ts';
 import { beginsWith, plainName } from '../../model/plain-name.ts';
 import { print } from '../../telemetry/terminal.ts';
-import { describeSchemes, type SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
 import { CAPTURED } from '../../webhooks/schemes/spec.ts';
+import { describeSchemes, type SchemeDescription } from './descriptions.ts';
 
 export interface SchemesOptions {
   readonly json?: true;

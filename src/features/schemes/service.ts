@@ -4,8 +4,9 @@ import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, servicePart } from '../../dashboard/services.ts';
 import type { Json } from '../../model/json.ts';
 import { PRESETS } from '../../webhooks/networks/presets.ts';
-import { describeSchemes, listSchemes, type SchemeDescription } from '../../webhooks/scheme-descriptions.ts';
+import { namedSchemes } from '../../webhooks/schemes/names.ts';
 import { CERTAINTIES, GRADES } from '../../webhooks/schemes/spec.ts';
+import { describeSchemes, type SchemeDescription } from './descriptions.ts';
 import { editorSchema } from './editor-schema.ts';
 
 const handlerSchema = z
@@ -126,7 +127,7 @@ const schemaRoute: ApiRoutes = (app, { handlers, extensions }) => {
     async () => {
       schema ??= editorSchema({
         steps: handlers,
-        schemes: listSchemes(extensions.gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]),
+        schemes: namedSchemes(extensions.gates.settings.schemes).flatMap(({ name, aliases }) => [name, ...aliases]),
         presets: PRESETS.map(({ name }) => name),
       });
       return { ...schema };

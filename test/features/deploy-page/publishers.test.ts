@@ -7,8 +7,8 @@ import {
   publisherMatches,
   publishersIn,
 } from '../../../src/features/deploy-page/page/publishers.ts';
+import { describeSchemes } from '../../../src/features/schemes/descriptions.ts';
 import { parseManifest } from '../../../src/manifest/load.ts';
-import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import { rules } from '../../manifest/rules.ts';

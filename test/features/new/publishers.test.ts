@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { knownPublishers, Mistake, publisherNamed } from '../../../src/features/new/publishers.ts';
-import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
+import { describeSchemes } from '../../../src/features/schemes/descriptions.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 
 const publishers = knownPublishers();

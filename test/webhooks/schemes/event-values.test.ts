@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ArrivingBody } from '../../../src/expressions/trigger-body.ts';
+import { describeSchemes } from '../../../src/features/schemes/descriptions.ts';
 import { prepareKeys } from '../../../src/webhooks/reading.ts';
-import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
 import { BUILT_IN_SCHEMES } from '../../../src/webhooks/schemes/publishers/index.ts';
 import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
 import type { PublisherSpec } from '../../../src/webhooks/schemes/spec.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { describeSchemes } from '../../../src/features/schemes/descriptions.ts';
 import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
-import { describeSchemes } from '../../../src/webhooks/scheme-descriptions.ts';
 import { createSchemeRegistry, resolveScheme } from '../../../src/webhooks/schemes/resolve.ts';
 import { randomKey, signDelivery } from '../../../src/webhooks/schemes/sign.ts';
 import { weaknessesOf } from '../../../src/webhooks/weaknesses.ts';

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { describeSchemes } from '../../src/webhooks/scheme-descriptions.ts';
-import { gradeOf } from '../../src/webhooks/schemes/layout.ts';
-import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../src/webhooks/schemes/publishers/index.ts';
-import { createSchemeRegistry } from '../../src/webhooks/schemes/resolve.ts';
-import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../src/webhooks/schemes/spec.ts';
+import { describeSchemes } from '../../../src/features/schemes/descriptions.ts';
+import { gradeOf } from '../../../src/webhooks/schemes/layout.ts';
+import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from '../../../src/webhooks/schemes/publishers/index.ts';
+import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
+import { CAPTURED, GRADES, type Grade, part, type SignatureSpec } from '../../../src/webhooks/schemes/spec.ts';
 
 const find = (name: string) => describeSchemes(createSchemeRegistry()).find((scheme) => scheme.name === name);
 
@@ -72,7 +72,7 @@ it.each([
 );
 
 it('defines every grade in the documentation', () => {
-  const page = readFileSync(resolve(import.meta.dirname, '../../docs/secure.md'), 'utf8');
+  const page = readFileSync(resolve(import.meta.dirname, '../../../docs/secure.md'), 'utf8');
   for (const grade of GRADES) expect(page).toContain(`| ${grade} | ${CAPTURED[grade]} |`);
 });
 

@@ -1,8 +1,8 @@
-import type { KeyEncoding } from '../model/manifest.ts';
-import { coverageOf, gradeOf, strategyOf } from './schemes/layout.ts';
-import { BUILT_IN_SCHEMES, STANDARD_PUBLISHERS } from './schemes/publishers/index.ts';
-import { type SetUp, setUpOf } from './schemes/publishers/inputs.ts';
-import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from './schemes/resolve.ts';
+import type { KeyEncoding } from '../../model/manifest.ts';
+import { coverageOf, gradeOf, strategyOf } from '../../webhooks/schemes/layout.ts';
+import { type NamedScheme, namedSchemes } from '../../webhooks/schemes/names.ts';
+import { type SetUp, setUpOf } from '../../webhooks/schemes/publishers/inputs.ts';
+import { REGISTERED, type RegisteredSpec, type SchemeRegistry } from '../../webhooks/schemes/resolve.ts';
 import {
   CAPTURED,
   type Certainty,
@@ -12,15 +12,13 @@ import {
   type PublisherValue,
   type SignatureSpec,
   type SignatureVerifier,
-} from './schemes/spec.ts';
+} from '../../webhooks/schemes/spec.ts';
 import {
   describedStandard,
   knownPublisher,
-  STANDARDS,
   type StandardName,
   type StandardPublisher,
-} from './schemes/standards/standard.ts';
-import { TOKEN_SCHEMES, tokenSpec } from './schemes/token.ts';
+} from '../../webhooks/schemes/standards/standard.ts';
 
 /** A scheme as operators see it. Facts that only a trigger or a verifier's code knows are null. */
 export interface SchemeDescription {
@@ -79,45 +77,27 @@ interface DescribedValue {
   readonly why: string | null;
 }
 
-/** A scheme's names. No start needs its description, which takes longer. */
-interface NamedScheme extends Pick<SchemeDescription, 'name' | 'aliases'> {
-  describe(): SchemeDescription;
-}
-
-function named(
-  { name, aliases = [] }: { readonly name: string; readonly aliases?: readonly string[] | undefined },
-  describe: () => SchemeDescription,
-): NamedScheme {
-  return { name, aliases, describe: () => ({ ...describe(), aliases }) };
-}
-
-const PUBLISHERS = [
-  ...BUILT_IN_SCHEMES.map((spec) => named(spec, () => describeBuiltIn(spec))),
-  ...STANDARD_PUBLISHERS.map((publisher) => named(publisher, () => describePublisher(publisher))),
-].sort((one, other) => one.name.localeCompare(other.name, 'en'));
-
-/** Every scheme that a trigger may name; a registered spec replaces the built-in one that it shadows. */
-export function listSchemes(registry: SchemeRegistry): NamedScheme[] {
-  const isFree = (name: string) => !registry.specs.has(name.toLowerCase());
-  const publishers = PUBLISHERS.map(({ name, aliases, describe }) =>
-    named({ name, aliases: aliases.filter(isFree) }, describe),
-  );
-  const tokens = TOKEN_SCHEMES.map((name) => named({ name }, () => describeSpec(tokenSpec(name, {}), 'standard')));
-  const standards = STANDARDS.map((name) => named({ name }, () => describeStandard(name)));
-  return [
-    ...[...registry.verifiers.values()].map((verifier) =>
-      named({ name: verifier.name }, () => describeVerifier(verifier)),
-    ),
-    ...[...new Set(registry.specs.values())].map((registered) =>
-      named(registered.kind === 'full' ? registered.spec : registered, () => describeRegistered(registered)),
-    ),
-    ...[...publishers, ...tokens, ...standards].filter(({ name }) => isFree(name)),
-    named({ name: 'Custom' }, describeCustom),
-  ];
-}
-
 export function describeSchemes(registry: SchemeRegistry): SchemeDescription[] {
-  return listSchemes(registry).map(({ describe }) => describe());
+  return namedSchemes(registry).map((scheme) => ({ ...describe(scheme), aliases: scheme.aliases }));
+}
+
+function describe(scheme: NamedScheme): SchemeDescription {
+  switch (scheme.kind) {
+    case 'builtIn':
+      return describeBuiltIn(scheme.spec);
+    case 'publisher':
+      return describePublisher(scheme.publisher);
+    case 'registered':
+      return describeRegistered(scheme.registered);
+    case 'verifier':
+      return describeVerifier(scheme.verifier);
+    case 'token':
+      return describeSpec(scheme.spec, 'standard');
+    case 'standard':
+      return describeStandard(scheme.standard);
+    case 'custom':
+      return describeCustom();
+  }
 }
 
 function describeSpec(spec: SignatureSpec, kind: SchemeDescription['kind']): SchemeDescription {
