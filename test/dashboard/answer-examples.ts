@@ -1,5 +1,5 @@
 import { httpRequestStore } from '../../src/features/http-request/store.ts';
-import { firstIdAt } from '../../src/model/payload.ts';
+import { firstIdAt } from '../../src/model/delivery-ids.ts';
 import { HOOK_ONLY_ID, ORDERS, ORDERS_ID, UNKNOWN_ID } from './fixture.ts';
 import { ASANA_ID, api, FOLDER_ID, IN_FOLDER, type Populated } from './populated.ts';
 

@@ -1,6 +1,6 @@
 import { HOUR_MS } from '../../model/clock.ts';
 import { DETAILS } from '../../model/delivery.ts';
-import { firstIdAt } from '../../model/payload.ts';
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { idsWithin } from '../../store/decisions/deliveries.ts';
 import { filter, where } from '../../store/decisions/lists.ts';

@@ -8,8 +8,8 @@ import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashb
 import { type HideFrom, type Sight, sees, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { DAY_MS, HOUR_MS } from '../../model/clock.ts';
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import { timeIn } from '../../model/ids.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { figuresStore } from '../figures/store.ts';

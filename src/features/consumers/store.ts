@@ -1,6 +1,6 @@
 import { MINUTE_MS } from '../../model/clock.ts';
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import { timeIn } from '../../model/ids.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { type CommitOrder, fixed, type Port, type Query, sql } from '../../store/decisions/port.ts';

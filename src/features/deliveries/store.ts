@@ -1,4 +1,4 @@
-import { firstIdAt } from '../../model/payload.ts';
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { SEARCHED_ROWS } from '../../store/decisions/lists.ts';
 import { storePart } from '../../store/decisions/part.ts';

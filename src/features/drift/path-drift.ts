@@ -1,4 +1,4 @@
-import type { PathDrift, PathType, PathUse } from '../../model/payload.ts';
+import type { PathDrift, PathType, PathUse } from './paths.ts';
 import type { PathCount } from './store.ts';
 
 /** Counts of deliveries of one event at one path, by hour and type. */

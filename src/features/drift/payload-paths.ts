@@ -2,7 +2,7 @@ import type { ASTNode } from '@marcbachmann/cel-js';
 import type { CompiledExpression } from '../../expressions/compile.ts';
 import { BINDING_MACROS, childrenOf, constantKey, nameOf } from '../../expressions/context.ts';
 import type { OpenPath } from '../../expressions/json-path.ts';
-import { PATH_USES, type PathType, type PathUse } from '../../model/payload.ts';
+import { PATH_USES, type PathType, type PathUse } from './paths.ts';
 
 /** A path that an expression reads, starting at a root that the expression names. */
 export interface PathRead {

@@ -6,7 +6,7 @@ import type { PreparedStep } from '../../flows/prepared-revision.ts';
 import { keyReaderOf } from '../../manifest/trigger-objects.ts';
 import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import { inOrder } from '../../model/graph.ts';
-import { PATH_USES, type PathUse } from '../../model/payload.ts';
+import { PATH_USES, type PathUse } from './paths.ts';
 import { isWithin, type PathRead, pathsRead } from './payload-paths.ts';
 
 /** A path of a trigger's body or headers that a flow reads. */

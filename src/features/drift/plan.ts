@@ -3,7 +3,7 @@ import { formatPath, type OpenPath } from '../../expressions/json-path.ts';
 import { declaredBy, parseBody } from '../../expressions/trigger-body.ts';
 import { prepareRevision } from '../../flows/prepared-revision.ts';
 import { type ManifestIssue, nearestName } from '../../manifest/issues.ts';
-import { FIRST_ID, LAST_ID } from '../../model/payload.ts';
+import { FIRST_ID, LAST_ID } from '../../model/delivery-ids.ts';
 import { typeAt } from './payload-paths.ts';
 import { joined, keyReads, type PayloadRead, stepReads } from './payload-reads.ts';
 import { driftStore } from './store.ts';

@@ -3,10 +3,10 @@ import { field, isoTime, unknownId } from '../../dashboard/answer.ts';
 import { ID_PARAMS } from '../../dashboard/input.ts';
 import { route } from '../../dashboard/route.ts';
 import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '../../dashboard/services.ts';
-import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from '../../model/payload.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { driftAttention } from './attention.ts';
+import { PATH_TYPES, PATH_USES, type PathDrift, type PathType } from './paths.ts';
 import { createPayloadWatch, readsOfTrigger, timeOf } from './payload-watch.ts';
 import { driftStore, type PathCount } from './store.ts';
 

@@ -1,4 +1,4 @@
-import { type CountedType, FIRST_ID, type PathDrift } from '../../model/payload.ts';
+import { FIRST_ID } from '../../model/delivery-ids.ts';
 import type { StepError } from '../../model/run.ts';
 import type { TriggerName } from '../../model/trigger-name.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
@@ -8,6 +8,7 @@ import { readEvent, writtenEvent } from '../../store/decisions/rows.ts';
 import { inputOf } from '../../store/decisions/runs.ts';
 import { toError } from '../../store/json-columns.ts';
 import { uuidOf } from '../../store/uuids.ts';
+import type { CountedType, PathDrift } from './paths.ts';
 
 interface SampleQuery extends TriggerName {
   /** Ids of deliveries, or ids below and above all of them. */

@@ -1,5 +1,5 @@
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import type { RunStatus } from '../../model/manifest.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';
 import { fixed, type Port, sql } from '../../store/decisions/port.ts';

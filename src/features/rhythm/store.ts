@@ -1,6 +1,6 @@
 import { DETAILS } from '../../model/delivery.ts';
+import { FIRST_ID } from '../../model/delivery-ids.ts';
 import type { Json } from '../../model/json.ts';
-import { FIRST_ID } from '../../model/payload.ts';
 import type { TriggerName } from '../../model/trigger-name.ts';
 import type { Decision } from '../../store/decisions/decision.ts';
 import { storePart } from '../../store/decisions/part.ts';

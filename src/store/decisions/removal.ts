@@ -1,7 +1,7 @@
 import { HOUR_MS, MINUTE_MS } from '../../model/clock.ts';
 import type { Reason } from '../../model/delivery.ts';
+import { firstIdAt } from '../../model/delivery-ids.ts';
 import type { RunStatus } from '../../model/manifest.ts';
-import { firstIdAt } from '../../model/payload.ts';
 import { countRecords, countRunRemoved } from './counts.ts';
 import type { Decision } from './decision.ts';
 import { purgePlaces } from './delivery-places.ts';

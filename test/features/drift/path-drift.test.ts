@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findDrift } from '../../../src/features/drift/path-drift.ts';
-import type { PathType, PathUse } from '../../../src/model/payload.ts';
+import type { PathType, PathUse } from '../../../src/features/drift/paths.ts';
 
 type PathRow = Parameters<typeof findDrift>[0][number];
 

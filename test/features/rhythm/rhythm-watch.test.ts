@@ -2,7 +2,7 @@ import pino from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRhythmWatch, type RhythmFinding } from '../../../src/features/rhythm/rhythm-watch.ts';
 import { rhythmStore } from '../../../src/features/rhythm/store.ts';
-import { firstIdAt } from '../../../src/model/payload.ts';
+import { firstIdAt } from '../../../src/model/delivery-ids.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { openEmptyStore } from '../../database.ts';
 import { acceptanceOf, aDelivery, aRun, deployOf, flowId, graphOf } from '../../store/samples.ts';

@@ -1,7 +1,8 @@
 import { describe, expect } from 'vitest';
+import type { PathDrift } from '../../../src/features/drift/paths.ts';
 import { driftStore, type PathCount } from '../../../src/features/drift/store.ts';
 import type { DeliveryRecord } from '../../../src/model/delivery.ts';
-import { FIRST_ID, LAST_ID, type PathDrift } from '../../../src/model/payload.ts';
+import { FIRST_ID, LAST_ID } from '../../../src/model/delivery-ids.ts';
 import type { NewRun, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, claimAll, deployOf, finish, flowId, graphOf, id, succeeded, T0 } from '../samples.ts';

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { type ArrivalHour, rhythmStore } from '../../../src/features/rhythm/store.ts';
-import { FIRST_ID, LAST_ID } from '../../../src/model/payload.ts';
+import { FIRST_ID, LAST_ID } from '../../../src/model/delivery-ids.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aDelivery, deployOf, flowId, graphOf, id, T0 } from '../samples.ts';
 
