@@ -15,6 +15,8 @@ export interface ManifestPart {
 
 export interface ManifestField<Value> {
   readonly schema: z.ZodType<Value>;
+  /** Why a manifest that has the field cannot have it so; undefined if it can. */
+  mistake?(manifest: Omit<RunnableManifest, 'steps'>): string | undefined;
   /** The effect of a changed value on runs. */
   changed(before: Value, after: Value): FieldChange;
 }

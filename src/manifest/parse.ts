@@ -9,7 +9,7 @@ import { checkGraph } from './check-steps.ts';
 import { draftManifest } from './draft.ts';
 import { errorAt, isWithin, type ManifestIssue, namesOf, type Problem, placesOn, withFewHints } from './issues.ts';
 import { guessJson, isObject, placesIn, readJson } from './json-text.ts';
-import { checkOrder } from './order.ts';
+import { MANIFEST_FIELDS } from './manifest-fields.ts';
 import { isReference } from './read-secret.ts';
 import { asName, type Manifest } from './schema.ts';
 import { graphSecrets, snapshotOf } from './secrets.ts';
@@ -169,7 +169,7 @@ function loadDraft(
       ...objects,
     });
   }
-  problems.push(...checkTriggerExpressions(triggers), ...checkOrder(header));
+  problems.push(...checkTriggerExpressions(triggers), ...checkFields(further));
   const manifest: Manifest = { id, name, version, ...further, triggers, steps };
   const own = startedFlowsIn(manifest).filter(({ flowId }) => flowId === id);
   problems.push(...own.map(({ path }) => errorAt(path, 'is this flow itself')));
@@ -192,6 +192,15 @@ function loadDraft(
     return !isSeen;
   };
   return { flow, problems: problems.filter(isNew) };
+}
+
+/** Mistakes in fields of features. */
+function checkFields(given: Omit<Manifest, 'id' | 'name' | 'version' | 'triggers' | 'steps'>): Problem[] {
+  return Object.entries(MANIFEST_FIELDS).flatMap(([name, field]) => {
+    const isGiven = given[name as keyof typeof given] !== undefined;
+    const mistake = isGiven ? field.mistake?.(given) : undefined;
+    return mistake === undefined ? [] : [errorAt([name], mistake)];
+  });
 }
 
 /** After a deploy, a run in flight reads its own revision from the store, where plain-text secrets are only sealed. */

@@ -6,7 +6,6 @@ import {
   END_STATUSES,
   type Graph,
   GUID,
-  ON_ORDER_FAILURE,
   type RetryPolicy,
   type RunnableManifest,
   type StepDefinition,
@@ -136,25 +135,13 @@ const headerSchema = z.strictObject({
   version: z.string().min(1).describe('Version label.'),
   timeoutSeconds: timeoutSeconds.optional().describe('Time limit of a run; a run that takes longer ends as TimedOut.'),
   concurrency: concurrency.optional().describe('How many steps of this flow run at once, across all its runs.'),
-  ...(ofFeatures as Readonly<Record<never, z.ZodType>>),
   pinInputs: z
     .boolean()
     .optional()
     .describe(
       'Runs keep the inputs of the revision that they started with; without it, steps take those of the newest.',
     ),
-  serialize: z
-    .string()
-    .optional()
-    .describe(
-      'A CEL expression over `trigger`: runs for which it gives the same value run one at a time, in the order of their arrival.',
-    ),
-  serializeOnFailure: anyCase(ON_ORDER_FAILURE)
-    .optional()
-    .describe(
-      'What a failed run means for those of its key: continue, the default, starts the next one; stop starts none until the ' +
-        'run succeeds by a retry or is passed over by hand.',
-    ),
+  ...(ofFeatures as Readonly<Record<never, z.ZodType>>),
 });
 
 const enabledSchema = z

@@ -73,6 +73,10 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     const { issues } = await refusedDeploy(url, { onFailure: OTHER_ID });
     expect(issues[0]).toMatchObject({ path: 'onFailure', message: expect.stringMatching(/^is not known here/) });
   },
+  async order(url) {
+    const { issues } = await refusedDeploy(url, { serialize: 'trigger.key' });
+    expect(issues[0]).toMatchObject({ path: 'serialize', message: expect.stringMatching(/^is not known/) });
+  },
   async 'search-keys'(url) {
     const [delivery] = await getJson<{ searchKeys: object }[]>(`${url}/flows/api/webhooks/recent`);
     expect(delivery?.searchKeys).toEqual({});

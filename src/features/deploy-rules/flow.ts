@@ -18,14 +18,15 @@ const ofFeatures: Readonly<Record<string, Rule>> = Object.fromEntries(
   }),
 );
 
+type FeatureField = 'onFailure' | 'serialize' | 'serializeOnFailure';
+
 /** Every field of a manifest except id, triggers and steps, which have separate rules. */
-const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps' | 'onFailure'>, Rule>> = {
+const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps' | FeatureField>, Rule>> = {
   timeoutSeconds: () => ({
     rule: 'flow-timeout-changed',
     message: 'The time limit of a run changed.',
     consequence: 'A run gets its deadline when it starts: runs in flight keep theirs.',
   }),
-  ...ofFeatures,
   concurrency: () => stepSlotsChanged('the flow'),
   pinInputs: ({ before, after }) => ({
     rule: 'pin-inputs-changed',
@@ -36,30 +37,7 @@ const FIELDS: Readonly<Record<Exclude<keyof Manifest, 'id' | 'triggers' | 'steps
       'Each run does as the revision that it started with says: runs in flight are not affected by this change, and for as ' +
       'long as they last, a deploy reaches some runs and not others.',
   }),
-  serialize: ({ before, after }) => ({
-    rule: 'serialize-changed',
-    class: 'caution',
-    message:
-      after.serialize === undefined
-        ? 'Runs of one key may overlap from now on.'
-        : before.serialize === undefined
-          ? 'Runs of one key run one at a time from now on.'
-          : 'What gives runs their keys changed.',
-    consequence:
-      'A run gets its key when it starts: runs in flight keep theirs, or have none. So until they have ended, a run that ' +
-      'starts from now on may overlap with one that is in flight, or wait for one of another meaning with the same key.',
-  }),
-  serializeOnFailure: ({ before, after }) => ({
-    rule: 'serialize-on-failure-changed',
-    class: (before.serializeOnFailure === 'stop') === (after.serializeOnFailure === 'stop') ? 'safe' : 'caution',
-    message:
-      after.serializeOnFailure === 'stop'
-        ? 'From now on, a failed run holds its key: no other run of the key starts until it succeeds or is released.'
-        : 'From now on, the next run of a key starts even if the last one failed.',
-    consequence:
-      'Each run does as the revision that it started with says: runs in flight are not affected, and a key that a failed ' +
-      'run holds stays held until that run succeeds by a retry or is released.',
-  }),
+  ...ofFeatures,
   version: () => ({
     rule: 'version-changed',
     message: 'The version changed.',

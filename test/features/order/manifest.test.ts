@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { checkOrder } from '../../src/manifest/order.ts';
+import { parseManifest } from '../../../src/manifest/load.ts';
+import { FLOW_ID, rules } from '../../manifest/rules.ts';
 
 it.each([
   [{}, []],
@@ -8,6 +9,8 @@ it.each([
   [{ serialize: 'steps.a.output' }, ['serialize: expression']],
   [{ serialize: 'trigger.headers["authorization"]' }, ['serialize: reads the header authorization']],
 ])('an order of %j has these mistakes', (given, mistakes) => {
-  const found = checkOrder(given).map(({ path, message }) => `${path}: ${message}`);
+  const manifest = { id: FLOW_ID, version: '1', ...given, triggers: {}, steps: { a: { type: 'NoOp' } } };
+  const { issues } = parseManifest(JSON.stringify(manifest), 'order.json', rules);
+  const found = issues.map(({ path, message }) => `${path}: ${message}`);
   expect(found).toEqual(mistakes.map((mistake) => expect.stringContaining(mistake)));
 });
