@@ -14,7 +14,6 @@ import type { DashboardServices } from './dashboard/services.ts';
 import { createLogins } from './dashboard/session.ts';
 import { takeSignOnHeaders } from './dashboard/sign-on.ts';
 import type { Deployment } from './deploys/deployment.ts';
-import type { FlowSwitch } from './deploys/flow-switch.ts';
 import { errorHandler } from './errors.ts';
 import type { Catalog } from './flows/catalog.ts';
 import type { RefreshFlow } from './flows/engine.ts';
@@ -72,7 +71,6 @@ interface ServerParts {
   readonly runAnswers: RunAnswers | undefined;
   /** The sockets of deliveries in flight, by id. */
   readonly senders: Map<string, Socket>;
-  readonly flowSwitch: FlowSwitch;
   readonly refresh: RefreshFlow;
   readonly phase: Readonly<Phase>;
   readonly inForce: SettingsInForce;
@@ -80,8 +78,7 @@ interface ServerParts {
 
 /** Yields the server, and the dashboard's services for features that report what it shows, such as alerts. */
 export function createServer(parts: ServerParts): { fastify: FastifyInstance; services: DashboardServices } {
-  const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding, flowSwitch } =
-    parts;
+  const { settings, logger, clock, store, metrics, catalog, triggers, extensions, deployment, holding } = parts;
   const { engine, control, heartbeat } = parts.runtime;
   const fastify = bareServer(parts);
   parts.prepareServer?.(fastify);
@@ -131,7 +128,6 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     live: parts.live,
     triggers,
     deployment,
-    flowSwitch,
     holding,
     receiver: receiving,
     openSimulationStore,

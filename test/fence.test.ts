@@ -38,7 +38,7 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/flows/handlers/http/deep.ts', "export { ingress } from '../../../webhooks/ingress.ts';"],
   ['src/flows/handlers/http/deep.ts', "export const app = import('../../../app.ts');"],
   ['src/webhooks/receive.ts', "import { openSqliteStore } from '../store/sqlite/client.ts';"],
-  ['src/webhooks/receive.ts', "import type { FlowSwitch } from '../deploys/flow-switch.ts';"],
+  ['src/webhooks/receive.ts', "import type { Deployment } from '../deploys/deployment.ts';"],
   ['src/webhooks/receive.ts', "import { reviewerOf } from '../features/review/service.ts';"],
   ['src/webhooks/reading.ts', "import { searchKeysReader } from '../features/search-keys/reader.ts';"],
   ['src/webhooks/triggers.ts', "import { readers } from '../features/reader.ts';"],

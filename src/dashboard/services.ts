@@ -16,7 +16,6 @@ import type { SettingsInForce } from '../config/settings-in-force.ts';
 import type { Settings } from '../config/settings-schema.ts';
 import type { ToldDeploy } from '../deploys/deployer.ts';
 import type { Deployment } from '../deploys/deployment.ts';
-import type { FlowSwitch } from '../deploys/flow-switch.ts';
 import type { Catalog } from '../flows/catalog.ts';
 import type { Engine, RefreshFlow, RunControl } from '../flows/engine.ts';
 import type { StepHandler } from '../flows/handlers/handler.ts';
@@ -48,9 +47,8 @@ export interface DashboardServices {
   readonly settings: Settings;
   readonly store: Store;
   readonly activity: ActivityList;
-  readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable'>;
+  readonly catalog: Pick<Catalog, 'find' | 'list' | 'pinned' | 'unreadable' | 'setEnabled' | 'setDraining'>;
   readonly deployment: Pick<Deployment, 'parse' | 'parseAll' | 'parseRevision' | 'deploy' | 'delete' | 'reload'>;
-  readonly flowSwitch: FlowSwitch;
   readonly holding: Holding;
   readonly engine: Engine;
   readonly control: RunControl;

@@ -14,12 +14,12 @@ import { COMMAND, documentedBody, ID_PARAMS, parameter, parseJsonBody, WHY } fro
 import { route } from '../../dashboard/route.ts';
 import type { ApiRoutes, DashboardServices } from '../../dashboard/services.ts';
 import { type Sight, sees, sightOf } from '../../dashboard/sight.ts';
-import type { FlowSwitch } from '../../deploys/flow-switch.ts';
 import { HttpError } from '../../errors.ts';
 import { parseBody } from '../../expressions/trigger-body.ts';
 import { type DeployedFlow, whyUnreadable } from '../../flows/catalog.ts';
 import { sameTrigger } from '../../model/trigger-name.ts';
 import { runHeaders } from '../../webhooks/headers.ts';
+import { createFlowSwitch, type FlowSwitch } from './flow-switch.ts';
 
 /** The body of a request to close a flow: what happens to deliveries meanwhile, and the reason. */
 export const closingBody = COMMAND.extend({
@@ -155,7 +155,7 @@ export const drainSchema = z
 
 /** Lets the runs of a flow end before it is changed. Survives a restart. */
 const drainRoutes: ApiRoutes = (app, services) => {
-  const { flowSwitch } = services;
+  const flowSwitch = createFlowSwitch(services);
   const options = (operationId: string, summary: string) =>
     route('flows', { operationId, limit: 'flow', summary, params: ID_PARAMS, answer: drainSchema, refusals: [404] });
 

@@ -24,6 +24,7 @@ import { missingKey, stateOf } from '../../webhooks/learned-keys.ts';
 import { CAPTURED, GRADES } from '../../webhooks/schemes/spec.ts';
 import { type PreparedTrigger, pathOfWebhook, type TriggerTable } from '../../webhooks/triggers.ts';
 import { closingBody, findFlow, flowControlRoutes } from './flow-control.ts';
+import { createFlowSwitch } from './flow-switch.ts';
 import { flowsStore } from './store.ts';
 
 const objectsWithEvents = (Object.keys(TRIGGER_OBJECTS) as (keyof ObjectsOfTrigger)[]).filter(
@@ -221,7 +222,7 @@ function switchRoute(
     async (request) => {
       const flow = findFlow(request.params.id, services);
       const { hold } = isEnabled ? {} : parseJsonBody(request, closingBody);
-      const record = await services.flowSwitch.setEnabled(flow.record.id, isEnabled, hold);
+      const record = await createFlowSwitch(services).setEnabled(flow.record.id, isEnabled, hold);
       if (record === undefined) throw unknownId('flow', flow.record.id);
       return flowView({ ...flow, record }, await viewContext(app, services, sightOf(request, services)));
     },

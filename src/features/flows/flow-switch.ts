@@ -1,7 +1,7 @@
-import type { Catalog } from '../flows/catalog.ts';
-import type { Callers, LiveFlow } from '../model/finding.ts';
-import type { FlowRecord, Store } from '../store/store.ts';
-import type { Holding } from '../webhooks/holding.ts';
+import type { Catalog } from '../../flows/catalog.ts';
+import type { Callers, LiveFlow } from '../../model/finding.ts';
+import type { FlowRecord, Store } from '../../store/store.ts';
+import type { Holding } from '../../webhooks/holding.ts';
 
 /** Switches flows off and on: at once, or after their runs have ended. The state is durable. */
 export interface FlowSwitch {
