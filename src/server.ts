@@ -10,9 +10,8 @@ import type { Settings } from './config/settings-schema.ts';
 import { answerExpectations, answerUnreadable, unreadableNotes } from './connections.ts';
 import type { ActivityList } from './dashboard/activity.ts';
 import { dashboard } from './dashboard/dashboard.ts';
+import { createLogins } from './dashboard/logins.ts';
 import type { DashboardServices } from './dashboard/services.ts';
-import { createLogins } from './dashboard/session.ts';
-import { takeSignOnHeaders } from './dashboard/sign-on.ts';
 import type { Deployment } from './deploys/deployment.ts';
 import { errorHandler } from './errors.ts';
 import type { Catalog } from './flows/catalog.ts';
@@ -147,8 +146,7 @@ export function createServer(parts: ServerParts): { fastify: FastifyInstance; se
     serviceName: settings.serviceName,
     ...parts.dashboard,
   };
-  const signOn = services.access.kind === 'credentials' ? services.access.signOn : undefined;
-  takeSignOnHeaders(fastify, signOn, services.senderAddress);
+  for (const { prepareServer } of services.parts) prepareServer?.(fastify, services);
   void fastify.register(dashboard(services));
   return { fastify, services };
 }

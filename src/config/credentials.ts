@@ -10,21 +10,13 @@ export type DashboardAccess =
       /** Has all scopes. */
       readonly token?: string | undefined;
       readonly tokens?: readonly NamedToken[];
-      /** What people can do whom a proxy signed in, by their groups. */
+      /** What people can do, by their groups. */
       readonly groups?: readonly GroupGrant[];
-      /** The headers that the proxy sets; undefined if none is trusted. */
-      readonly signOn?: SignOnHeaders | undefined;
     }
   /** No credentials: anyone on this machine has access, because the listener is on a loopback address. */
   | { readonly kind: 'loopback' }
   /** No credentials, on purpose: anyone who reaches the listener has access. */
   | { readonly kind: 'open' };
-
-/** Lower-case names of the headers in which a proxy names a person, and the person's groups. */
-export interface SignOnHeaders {
-  readonly user: string;
-  readonly groups: string;
-}
 
 export type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 
@@ -62,17 +54,12 @@ export function dashboardAccess(settings: Given & Pick<Settings, 'dashboardAuth'
 
 export function credentialsOf(settings: Given): Credentials {
   const { dashboardUser: user, dashboardPassword: password, dashboardToken: token, tokens } = settings;
-  const { authUserHeader, authGroupsHeader } = settings;
   return {
     kind: 'credentials',
     basic: user === undefined || password === undefined ? undefined : { user, password },
     token,
     tokens: tokens.filter(isToken),
     groups: tokens.filter(isGroup),
-    signOn:
-      authUserHeader === undefined || authGroupsHeader === undefined
-        ? undefined
-        : { user: authUserHeader, groups: authGroupsHeader },
   };
 }
 

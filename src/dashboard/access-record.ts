@@ -1,20 +1,9 @@
-import type { FastifyRequest } from 'fastify';
 import { HttpError } from '../errors.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { provenActorOf } from './actors.ts';
-import type { Actor } from './credentials.ts';
 import type { DashboardServices } from './services.ts';
-
-/** Records logins, logouts and refusals: as a log event, a count and an entry of the activity list. */
-export interface AccessRecord {
-  /** Rejects while the store is away, so that no login goes unseen. */
-  loggedIn(request: FastifyRequest, actor: Actor): Promise<void>;
-  loggedOut(request: FastifyRequest, actor: Actor): Promise<void>;
-  wrongLogin(request: FastifyRequest, answer: { statusCode: 401 | 429; account: string }): Promise<void>;
-  /** Records an error if it denied access. */
-  denied(request: FastifyRequest, error: unknown): Promise<void>;
-}
+import type { AccessRecord } from './way-in.ts';
 
 /** Limit for entries by strangers and mistakes: a flood must not fill the database or hide others. All are logged. */
 const LISTED_AN_HOUR = 60;

@@ -3,80 +3,68 @@ import { LRUCache } from 'lru-cache';
 import { HttpError } from '../errors.ts';
 import { addressGroup } from '../webhooks/networks/addresses.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
-import type { AccessRecord } from './access-record.ts';
 import { setActor } from './actors.ts';
-import { type Actor, type GivenCredentials, NOTHING_GIVEN } from './credentials.ts';
+import { type GivenCredentials, NOTHING_GIVEN } from './credentials.ts';
+import type { Logins } from './logins.ts';
 import type { DashboardServices } from './services.ts';
-import { cookieNameFor, type Logins } from './session.ts';
-import { personWhoSent } from './sign-on.ts';
+import type { AccessRecord, Door, Sender, WayIn } from './way-in.ts';
 
-/** Checks the credentials of requests. */
-export interface Authentication {
-  /**
-   * An `onRequest` hook that accepts, in this order, the right HTTP Basic login or bearer token, a person whom the
-   * proxy in front signed in, or the right session; anything else gets 401. A request without credentials is only
-   * challenged, as browsers need it.
-   */
-  require(request: FastifyRequest, reply: FastifyReply): Promise<unknown>;
-  /** Identifies the sender. The answer to wrong credentials waits, longer each time. */
-  attempt(request: FastifyRequest, given: GivenCredentials): Promise<Actor | 'wrong' | 'too many'>;
-}
+type DoorServices = Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress'>;
 
-export function createAuthentication(
-  { credentials, sessions }: Logins,
-  {
-    record,
-    ...services
-  }: Pick<DashboardServices, 'clock' | 'wait' | 'senderAddress' | 'publicUrl'> & { readonly record: AccessRecord },
-): Authentication {
+export function createDoor(logins: Logins, record: AccessRecord, services: DoorServices): Door {
   const delayWrong = wrongAnswerDelays(services);
-
-  const attempt: Authentication['attempt'] = async (request, given) => {
-    // Compared before any wait: right credentials are never delayed by others' wrong ones.
-    const actor = credentials.prove(given);
-    if (actor !== undefined) return actor;
-    const delayed = delayWrong(senderOf(request, services.senderAddress));
-    // Not the given name: people type passwords into the wrong field.
-    const account = given.user === '' ? 'token' : 'user';
-    await record.wrongLogin(request, { statusCode: delayed === 'too many' ? 429 : 401, account });
-    if (delayed === 'too many') return delayed;
-    await delayed;
-    return 'wrong';
-  };
-
   return {
-    attempt,
-    async require(request, reply) {
-      const { authorization, cookie } = request.headers;
-      if (authorization !== undefined) {
-        const actor = await attempt(request, readGiven(authorization));
-        if (actor === 'too many') throw tooManyLogins(reply);
-        if (actor !== 'wrong') return setActor(request, actor);
-      } else {
-        const person = personWhoSent(request);
-        const signedIn = person === undefined ? undefined : credentials.person(person);
-        if (signedIn !== undefined && signedIn.grants.length > 0) return setActor(request, signedIn);
-        const actor = await sessions.find(cookie, cookieNameFor(request, services));
-        if (actor !== undefined) return setActor(request, actor);
-        if (person !== undefined) throw notAdmitted(request, person.name, signedIn);
-        // If a name and password are set, browsers ask for them by themselves.
-        if (!credentials.hasUser && credentials.list().length > 0 && request.headers['sec-fetch-mode'] === 'navigate') {
-          return reply.redirect(`/flows/login?next=${encodeURIComponent(request.url)}`, 303);
-        }
-      }
-      reply.header('www-authenticate', credentials.challenges);
-      throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
+    logins,
+    record,
+    async attempt(request, given) {
+      // Compared before any wait: right credentials are never delayed by others' wrong ones.
+      const actor = logins.credentials.prove(given);
+      if (actor !== undefined) return actor;
+      const delayed = delayWrong(senderOf(request, services.senderAddress));
+      // Not the given name: people type passwords into the wrong field.
+      const account = given.user === '' ? 'token' : 'user';
+      await record.wrongLogin(request, { statusCode: delayed === 'too many' ? 429 : 401, account });
+      if (delayed === 'too many') return delayed;
+      await delayed;
+      return 'wrong';
     },
   };
 }
 
-/** The proxy named the person, but the tokens file allows that person nothing. */
-function notAdmitted(request: FastifyRequest, name: string, signedIn: Actor | undefined): HttpError {
-  if (signedIn === undefined) {
-    return new HttpError('insufficient_scope', `${name} is the name of a token or of Sluice itself, and of no person`);
+/**
+ * Makes an `onRequest` hook that accepts the right HTTP Basic login or bearer token, or, without either, the first
+ * sender that a way in names; anything else gets 401. A request without credentials is only challenged, as browsers
+ * need it.
+ */
+export function requireActor({ logins: { credentials }, attempt }: Door, ways: readonly WayIn[]) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const { authorization } = request.headers;
+    if (authorization !== undefined) {
+      const actor = await attempt(request, readGiven(authorization));
+      if (actor === 'too many') throw tooManyLogins(reply);
+      if (actor !== 'wrong') return setActor(request, actor);
+    } else {
+      const sender = await firstSender(request, ways);
+      if (sender?.actor !== undefined) setActor(request, sender.actor);
+      if (sender?.refusal !== undefined) throw sender.refusal;
+      if (sender?.actor !== undefined) return undefined;
+      const [page] = ways.flatMap((way) => way.pageFor?.(request) ?? []);
+      if (page !== undefined) return reply.redirect(page, 303);
+    }
+    reply.header('www-authenticate', credentials.challenges);
+    throw new HttpError('unauthorized', 'This needs the credentials of the dashboard');
+  };
+}
+
+/** The first sender that comes in, or else the first that is refused. */
+async function firstSender(request: FastifyRequest, ways: readonly WayIn[]): Promise<Sender | undefined> {
+  let refused: Sender | undefined;
+  for (const way of ways) {
+    const sender = await way.whoSent(request);
+    if (sender !== undefined && sender.refusal === undefined) return sender;
+    refused ??= sender;
   }
-  setActor(request, signedIn);
-  return new HttpError('insufficient_scope', `None of the groups of ${name} may do anything here`);
+  return refused;
 }
 
 export function tooManyLogins(reply: FastifyReply): HttpError {

@@ -1,7 +1,6 @@
 import { createHash, createHmac, scryptSync, timingSafeEqual } from 'node:crypto';
 import { type Credential, type Credentials, listCredentials } from '../config/credentials.ts';
 import type { Grant, GroupGrant, Scope } from '../config/tokens.ts';
-import type { Person } from './sign-on.ts';
 
 /** The sender of a request, and its permissions. */
 export interface Actor {
@@ -10,10 +9,12 @@ export interface Actor {
   readonly grants: readonly Grant[];
   /** The id of the proven credential, or of the person. */
   readonly credential?: string;
-  /** A person whom a proxy signed in. */
-  readonly person?: Person;
   /** Set after a login on the login page. */
-  readonly session?: { readonly id: string; readonly lastsUntil: number; readonly ledgerEnd: number };
+  readonly session?: { readonly id: string };
+  /** What admits it, if that is no credential: another value once it changes, undefined once it is gone. */
+  readonly standing?: () => unknown;
+  /** Whether it may not continue, although what admits it is still there. */
+  readonly isEnded?: () => Promise<boolean>;
 }
 
 /** The credentials in a request; absent parts are empty. */
@@ -41,8 +42,10 @@ interface Holder {
 export interface CredentialsInForce {
   /** The owner of the credentials. Compares all, in constant time. */
   prove(given: GivenCredentials): Actor | undefined;
-  /** A person whom a proxy signed in; undefined if a credential has that name, as the activity list shows it. */
-  person(person: Person): Actor | undefined;
+  /** What members of these groups may do. */
+  grantsOf(groups: readonly string[]): readonly Grant[];
+  /** Whether the activity list shows a credential, a party without proof or Sluice itself under this name. */
+  isTaken(name: string): boolean;
   /** All credentials. A mark changes with the token, and is too short to find a token by it. */
   list(): readonly { readonly id: string; readonly mark: string }[];
   /** By the id of the credential. */
@@ -77,11 +80,11 @@ export function credentialsInForce(first: Credentials): CredentialsInForce {
       const digests = { user: digestOf(user), password: digestOf(password), token: digestOf(token) };
       return holders.filter((holder) => holder.isProvenBy(digests))[0]?.actor;
     },
-    person({ name, groups: own }) {
+    grantsOf: (own) =>
+      groups.filter(({ group }) => own.includes(group)).map(({ scopes, flows }) => ({ scopes, flows })),
+    isTaken(name) {
       const taken = [...RESERVED_NAMES, ...holders.map(({ actor }) => actor.name)].map(readAs);
-      if (taken.includes(readAs(name))) return undefined;
-      const grants = groups.filter(({ group }) => own.includes(group)).map(({ scopes, flows }) => ({ scopes, flows }));
-      return { name, grants, credential: `person ${name}`, person: { name, groups: own } };
+      return taken.includes(readAs(name));
     },
     list: () => holders.map(({ actor, mark }) => ({ id: actor.credential ?? '', mark })),
     holder: (id) => holders.find(({ actor }) => actor.credential === id),

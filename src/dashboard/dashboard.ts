@@ -2,17 +2,17 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { INERT_HEADERS, isOfReceiveEndpoint } from '../model/inert-content.ts';
-import { type AccessRecord, createAccessRecord } from './access-record.ts';
+import { createAccessRecord } from './access-record.ts';
 import { decorateActor, refuseBuiltIn, requireScope } from './actors.ts';
 import { healthRoutes } from './api/service.ts';
-import { type Authentication, createAuthentication } from './auth.ts';
+import { createDoor, requireActor } from './auth.ts';
 import { guardOrigin } from './foreign-requests.ts';
 import { compileValidator } from './input.ts';
 import { recordActivity } from './interventions.ts';
-import { loginRoutes } from './login.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
 import { hideOthers, refuseServiceWide } from './sight.ts';
+import type { AccessRecord } from './way-in.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -58,41 +58,45 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
     const typed = app.withTypeProvider<ZodTypeProvider>();
     healthRoutes(typed, services);
     for (const { openRoutes } of services.parts) openRoutes?.(typed, services);
-    const authentication = await addLogin(app, services, record);
-    await app.register(async (guarded) => addGuarded(guarded, { services, described, authentication }));
+    const requireSender = await openWaysIn(app, services, record);
+    await app.register(async (guarded) => addGuarded(guarded, { services, described, requireSender }));
   };
 }
 
-/** The login page is the only one without a login; it does not exist without credentials. */
-async function addLogin(
+type RequireSender = ReturnType<typeof requireActor>;
+
+/** Without credentials there is no way in, because nobody is kept out. */
+async function openWaysIn(
   app: FastifyInstance,
   services: DashboardServices,
   record: AccessRecord,
-): Promise<Authentication | undefined> {
+): Promise<RequireSender | undefined> {
   const { logins } = services;
   if (logins === undefined) return undefined;
-  const authentication = createAuthentication(logins, { ...services, record });
+  const door = createDoor(logins, record, services);
+  const ways = services.parts.flatMap(({ wayIn }) => wayIn?.(services, door) ?? []);
   await app.register(async (open) => {
     open.addHook('onRequest', guardOrigin(services));
-    loginRoutes(open, { authentication, logins, record, services });
+    for (const way of ways) way.addRoutes?.(open);
   });
-  return authentication;
+  return requireActor(door, ways);
 }
 
 interface Guarded {
   readonly services: DashboardServices;
   /** All routes, as they were added. */
   readonly described: readonly RouteOptions[];
-  readonly authentication: Authentication | undefined;
+  /** Undefined without credentials. */
+  readonly requireSender: RequireSender | undefined;
 }
 
-function addGuarded(app: FastifyInstance, { services, described, authentication }: Guarded): void {
+function addGuarded(app: FastifyInstance, { services, described, requireSender }: Guarded): void {
   app.addHook('onRequest', async () => {
     if (services.isStopping()) throw new HttpError('stopping', 'The process is stopping');
   });
   app.addHook('onRequest', guardOrigin(services));
-  if (authentication !== undefined) {
-    app.addHook('onRequest', authentication.require);
+  if (requireSender !== undefined) {
+    app.addHook('onRequest', requireSender);
     app.addHook('onRequest', requireScope);
     app.addHook('onRequest', refuseServiceWide);
   }

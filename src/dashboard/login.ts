@@ -1,22 +1,41 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { escapeHtml } from '../model/text.ts';
-import type { AccessRecord } from './access-record.ts';
-import { type Authentication, tooManyLogins } from './auth.ts';
+import { tooManyLogins } from './auth.ts';
 import { NOTHING_GIVEN } from './credentials.ts';
-import type { DashboardServices } from './services.ts';
-import { cookieNameFor, LIFETIME_SECONDS, type Logins } from './session.ts';
+import { type DashboardServices, type ServicePart, servicePart } from './services.ts';
+import { cookieNameFor, createSessions, LIFETIME_SECONDS, type Sessions } from './session.ts';
+import type { Door } from './way-in.ts';
+
+/** Lets in the browsers of those who logged in on the login page. */
+const loginWay: ServicePart['wayIn'] = (services, door) => {
+  const { credentials } = door.logins;
+  const sessions = createSessions(door.logins, services);
+  return {
+    async whoSent(request) {
+      const actor = await sessions.find(request.headers.cookie, cookieNameFor(request, services));
+      return actor === undefined ? undefined : { actor };
+    },
+    pageFor(request) {
+      // If a name and password are set, browsers ask for them by themselves.
+      const isAsked = credentials.hasUser || credentials.list().length === 0;
+      if (isAsked || request.headers['sec-fetch-mode'] !== 'navigate') return undefined;
+      return `/flows/login?next=${encodeURIComponent(request.url)}`;
+    },
+    addRoutes: (app) => loginRoutes(app, { door, sessions, services }),
+  };
+};
 
 interface LoginOptions {
-  readonly authentication: Authentication;
-  readonly logins: Logins;
-  readonly record: AccessRecord;
+  readonly door: Door;
+  readonly sessions: Sessions;
   readonly services: DashboardServices;
 }
 
 /** Adds the login page, which needs no login, and the logout. */
-export function loginRoutes(app: FastifyInstance, { authentication, logins, record, services }: LoginOptions): void {
-  const { credentials, sessions } = logins;
+function loginRoutes(app: FastifyInstance, { door, sessions, services }: LoginOptions): void {
+  const { record, logins } = door;
+  const { credentials } = logins;
   const cookieOf = (request: FastifyRequest, value: string, maxAge: number) => {
     const name = cookieNameFor(request, services);
     // Lax, so that a link in an alert opens its page for logged-in users; requests that change something have another
@@ -37,7 +56,7 @@ export function loginRoutes(app: FastifyInstance, { authentication, logins, reco
     const form = formOf(request);
     const next = nextOf({ next: form.get('next') });
     const given = { ...NOTHING_GIVEN, user: form.get('user') ?? '', password: form.get('password') ?? '' };
-    const actor = await authentication.attempt(request, { ...given, token: form.get('token')?.trim() ?? '' });
+    const actor = await door.attempt(request, { ...given, token: form.get('token')?.trim() ?? '' });
     if (actor === 'too many') throw tooManyLogins(reply);
     if (actor === 'wrong') return show(reply.code(401), next, 'These credentials are not correct; try again.');
     await record.loggedIn(request, actor);
@@ -47,7 +66,7 @@ export function loginRoutes(app: FastifyInstance, { authentication, logins, reco
   app.post('/flows/logout', { schema: { hide: true } }, async (request, reply) => {
     const actor = await sessions.find(request.headers.cookie, cookieNameFor(request, services));
     // A copy of the cookie must not outlive the logout, so the answer waits until the store has it.
-    if (actor?.session !== undefined) {
+    if (actor !== undefined) {
       await sessions.end(actor.session);
       await record.loggedOut(request, actor);
     }
@@ -130,3 +149,5 @@ ${fields.join('\n')}
 </html>
 `;
 }
+
+export const login = servicePart({ name: 'login', wayIn: loginWay });

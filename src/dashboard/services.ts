@@ -38,7 +38,8 @@ import type { KeySets } from '../webhooks/schemes/standards/key-sets.ts';
 import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { ActivityList } from './activity.ts';
 import type { Finding, Situation } from './attention/finding.ts';
-import type { Logins } from './session.ts';
+import type { Logins } from './logins.ts';
+import type { Door, WayIn } from './way-in.ts';
 
 /** The parts of the process that the dashboard needs. */
 export interface DashboardServices {
@@ -195,6 +196,10 @@ export interface RunningPart {
 export interface ServicePart {
   readonly name: string;
   readonly routes?: readonly ApiRoutes[];
+  /** Called once with the server: a hook that is added here runs first, for deliveries too. */
+  readonly prepareServer?: (server: FastifyInstance, services: DashboardServices) => void;
+  /** Asked only if there are credentials. Requests are tried on the ways in the order of the parts. */
+  readonly wayIn?: (services: DashboardServices, door: Door) => WayIn | undefined;
   /** Routes without a login: each must check access itself. */
   readonly openRoutes?: ApiRoutes;
   /** Routes that describe all routes; the list is complete once the service listens. */

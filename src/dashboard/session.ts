@@ -1,35 +1,29 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { Credentials } from '../config/credentials.ts';
 import { MINUTE_MS, type ServiceClock } from '../model/clock.ts';
-import { serially } from '../model/serially.ts';
 import type { Store } from '../store/store.ts';
 import { type ClientAddressReader, forwardedTo, senderOf } from '../webhooks/read-delivery.ts';
-import { type Actor, type CredentialsInForce, credentialsInForce } from './credentials.ts';
-
-/** Current access to the dashboard: credentials, and the sessions of browsers that proved one. */
-export interface Logins {
-  readonly credentials: CredentialsInForce;
-  readonly sessions: Sessions;
-  /** Stores which credentials are in force, so that a removed one does not bring its sessions back with it. */
-  note(): Promise<void>;
-}
+import type { Actor } from './credentials.ts';
+import type { Logins } from './logins.ts';
 
 /** Logins of browsers: our page sets a cookie, so that people need not type a token into a header. */
-interface Sessions {
+export interface Sessions {
   /** The cookie value of a new session. */
   begin(actor: Actor): string;
   /** The owner of the cookie's session, until the session or its credential has ended. */
-  find(cookies: string | undefined, name: CookieName): Promise<Actor | undefined>;
+  find(cookies: string | undefined, name: CookieName): Promise<SessionActor | undefined>;
   /** Ends it here and at every other process, for good. */
-  end(session: NonNullable<Actor['session']>): Promise<void>;
-  /** Whether an admitted actor can continue. */
-  holds(actor: Actor): Promise<boolean>;
-  /**
-   * Calls `leave` as soon as the actor's session is ended here, or its credential is removed. Yields the function that
-   * stops that. Only `holds` notices what other processes end.
-   */
-  whenOver(actor: Actor, leave: () => void): () => void;
+  end(session: Session): Promise<void>;
+}
+
+interface Session {
+  readonly id: string;
+  readonly lastsUntil: number;
+  readonly ledgerEnd: number;
+}
+
+interface SessionActor extends Actor {
+  readonly session: Session;
 }
 
 export const LIFETIME_SECONDS = 12 * 3600;
@@ -56,25 +50,9 @@ export function cookieNameFor(request: Pick<IncomingMessage, 'socket' | 'headers
   return isSecure ? '__Host-sluice-session' : 'sluice-session';
 }
 
-export function createLogins(
-  given: Credentials,
-  services: {
-    readonly store: Pick<Store, 'endSession' | 'isSessionEnded' | 'noteCredentials'>;
-    readonly clock: Pick<ServiceClock, 'now' | 'ledger'>;
-  },
-): Logins {
-  const credentials = credentialsInForce(given);
-  const { store, clock } = services;
-  // One after the other: a credential that is removed and comes back at once counts as removed.
-  const notes = serially();
-  return {
-    credentials,
-    sessions: createSessions(credentials, services),
-    note() {
-      const listed = credentials.list();
-      return notes.run(() => store.noteCredentials({ credentials: listed, now: clock.ledger() }));
-    },
-  };
+interface SessionServices {
+  readonly store: Pick<Store, 'endSession' | 'isSessionEnded'>;
+  readonly clock: Pick<ServiceClock, 'now' | 'ledger'>;
 }
 
 /**
@@ -86,34 +64,24 @@ export function createLogins(
  * It has two ends: one by the time of day, which passes while the service is down, and one by the ledger, which no
  * clock can set. Early ends are remembered by the latter, so that setting a clock brings none of the sessions back.
  */
-function createSessions(
-  credentials: CredentialsInForce,
-  { store, clock }: Parameters<typeof createLogins>[1],
+export function createSessions(
+  { credentials, endSession }: Pick<Logins, 'credentials' | 'endSession'>,
+  { store, clock }: SessionServices,
 ): Sessions {
-  /** The watching actors, each with the state that admitted it. */
-  const watchers = new Set<{ actor: Actor; standing: unknown; leave: () => void }>();
   const holderOf = ({ credential }: Actor) => (credential === undefined ? undefined : credentials.holder(credential));
-  /** The state that admits an actor: another value once it changes, undefined once it is gone. */
-  const standingOf = (actor: Actor): unknown => {
-    if (actor.person === undefined) return holderOf(actor);
-    const grants = credentials.person(actor.person)?.grants ?? [];
-    return grants.length === 0 ? undefined : JSON.stringify(grants);
-  };
-  credentials.onReplaced(() => {
-    for (const { actor, standing, leave } of [...watchers]) if (standingOf(actor) !== standing) leave();
-  });
 
-  const read = (value: string): Actor | undefined => {
+  const read = (value: string): SessionActor | undefined => {
     const [credential = '', id = '', until = '', ledgerUntil = '', code = ''] = value.split('.');
     const [lastsUntil, ledgerEnd] = [Number(until), Number(ledgerUntil)];
     const holder = credentials.holder(Buffer.from(credential, 'base64url').toString());
     const expected = holder?.codeOf(`${credential}.${id}.${until}.${ledgerUntil}`);
     const given = Buffer.from(code, 'base64url');
     if (holder === undefined || expected === undefined || given.length !== expected.length) return undefined;
-    return timingSafeEqual(given, expected) ? { ...holder.actor, session: { id, lastsUntil, ledgerEnd } } : undefined;
+    if (!timingSafeEqual(given, expected)) return undefined;
+    const actor = { ...holder.actor, session: { id, lastsUntil, ledgerEnd } };
+    return { ...actor, isEnded: () => isEnded(actor) };
   };
-  const isEnded = async ({ session, credential = '' }: Actor) => {
-    if (session === undefined) return false;
+  const isEnded = async ({ session, credential = '' }: SessionActor) => {
     const { id, lastsUntil, ledgerEnd } = session;
     if (!(lastsUntil > clock.now() && ledgerEnd > clock.ledger())) return true;
     return store.isSessionEnded({ id, credential, begunAt: ledgerEnd - LIFETIME_MS });
@@ -134,16 +102,8 @@ function createSessions(
     },
     async end({ id, ledgerEnd }) {
       // First here, so that nothing continues while the store works.
-      for (const { actor, leave } of [...watchers]) if (actor.session?.id === id) leave();
+      endSession(id);
       await store.endSession({ id, lastsUntil: ledgerEnd, now: clock.ledger() - LEDGER_MARGIN_MS });
-    },
-    async holds(actor) {
-      return standingOf(actor) !== undefined && !(await isEnded(actor));
-    },
-    whenOver(actor, leave) {
-      const watcher = { actor, standing: standingOf(actor), leave };
-      watchers.add(watcher);
-      return () => void watchers.delete(watcher);
     },
   };
 }

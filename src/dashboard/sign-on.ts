@@ -1,10 +1,19 @@
 import type { IncomingMessage } from 'node:http';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { SignOnHeaders } from '../config/credentials.ts';
-import type { ClientAddressReader } from '../webhooks/read-delivery.ts';
+import type { FastifyRequest } from 'fastify';
+import type { Settings } from '../config/settings-schema.ts';
+import { HttpError } from '../errors.ts';
+import type { Actor } from './credentials.ts';
+import type { Logins } from './logins.ts';
+import { type ServicePart, servicePart } from './services.ts';
+
+/** Lower-case names of the headers in which a proxy names a person, and the person's groups. */
+interface SignOnHeaders {
+  readonly user: string;
+  readonly groups: string;
+}
 
 /** A person whom the operator's proxy signed in. */
-export interface Person {
+interface Person {
   readonly name: string;
   readonly groups: readonly string[];
 }
@@ -15,25 +24,61 @@ const PERSON = 'person';
  * Removes the two headers from every request before anything else reads it, and stores their values if a trusted proxy
  * sent it. So nobody else can set them, and no delivery, run or dry run contains the name of a person.
  */
-export function takeSignOnHeaders(
-  app: FastifyInstance,
-  headers: SignOnHeaders | undefined,
-  { isTrustedPeer }: Pick<ClientAddressReader, 'isTrustedPeer'>,
-): void {
-  app.decorateRequest(PERSON);
+const takeSignOnHeaders: ServicePart['prepareServer'] = (server, { settings, senderAddress }) => {
+  const headers = headersOf(settings);
   if (headers === undefined) return;
-  app.addHook('onRequest', (request, _reply, done) => {
+  server.decorateRequest(PERSON);
+  server.addHook('onRequest', (request, _reply, done) => {
     const { raw } = request;
     const said = readAndDrop(raw, headers);
-    if (said !== undefined && isTrustedPeer(raw.socket.remoteAddress ?? '')) {
+    if (said !== undefined && senderAddress.isTrustedPeer(raw.socket.remoteAddress ?? '')) {
       request.setDecorator(PERSON, personOf(said, headers));
     }
     done();
   });
+};
+
+/** Lets in who was signed in, with the rights of their groups. */
+const signOnWay: ServicePart['wayIn'] = ({ settings }, { logins }) => {
+  if (headersOf(settings) === undefined) return undefined;
+  return {
+    async whoSent(request) {
+      const person = personWhoSent(request);
+      if (person === undefined) return undefined;
+      const { name } = person;
+      if (logins.credentials.isTaken(name)) {
+        const message = `${name} is the name of a token or of Sluice itself, and of no person`;
+        return { refusal: new HttpError('insufficient_scope', message) };
+      }
+      const actor = actorFor(person, logins);
+      if (actor.grants.length > 0) return { actor };
+      return {
+        actor,
+        refusal: new HttpError('insufficient_scope', `None of the groups of ${name} may do anything here`),
+      };
+    },
+  };
+};
+
+function actorFor({ name, groups }: Person, { credentials }: Logins): Actor {
+  return {
+    name,
+    grants: credentials.grantsOf(groups),
+    credential: `person ${name}`,
+    standing() {
+      const grants = credentials.isTaken(name) ? [] : credentials.grantsOf(groups);
+      return grants.length === 0 ? undefined : JSON.stringify(grants);
+    },
+  };
+}
+
+function headersOf({ authUserHeader, authGroupsHeader }: Settings): SignOnHeaders | undefined {
+  if (authUserHeader === undefined || authGroupsHeader === undefined) return undefined;
+  return { user: authUserHeader, groups: authGroupsHeader };
 }
 
 /** The person whom a trusted proxy named; undefined if nobody signed in, or if the headers contradict each other. */
-export function personWhoSent(request: FastifyRequest): Person | undefined {
+function personWhoSent(request: FastifyRequest): Person | undefined {
   return request.getDecorator<Person | undefined>(PERSON);
 }
 
@@ -86,3 +131,5 @@ function textOf(value: string): string {
     return value.trim();
   }
 }
+
+export const signOn = servicePart({ name: 'sign-on', prepareServer: takeSignOnHeaders, wayIn: signOnWay });

@@ -1,6 +1,8 @@
 import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
+import { login } from '../dashboard/login.ts';
 import type { ServicePart } from '../dashboard/services.ts';
+import { signOn } from '../dashboard/sign-on.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
 import { apiDocs } from './api-docs/service.ts';
@@ -33,7 +35,10 @@ import { schedules } from './schedules/service.ts';
 import { schemes } from './schemes/service.ts';
 import { signals } from './signals/service.ts';
 
-/** Parts of the service. The API document lists their routes in this order. */
+/**
+ * Parts of the service. The API document lists their routes in this order. Requests are tried on the ways in in this
+ * order too: the person whom a proxy names comes before an old session of the browser.
+ */
 export const serviceParts: readonly ServicePart[] = [
   consumers,
   deliveries,
@@ -68,4 +73,6 @@ export const serviceParts: readonly ServicePart[] = [
   doctor,
   signals,
   learnedKeys,
+  signOn,
+  login,
 ];

@@ -135,8 +135,8 @@ describe('groups and flows in a file of tokens', () => {
       kind: 'credentials',
       tokens: [token],
       groups: [TEAM],
-      signOn: { user: 'remote-user', groups: 'remote-groups' },
     });
+    expect(settings).toMatchObject({ authUserHeader: 'remote-user', authGroupsHeader: 'remote-groups' });
   });
 
   it.each([

@@ -1,8 +1,9 @@
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
+import { createLogins } from '../../src/dashboard/logins.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createLogins } from '../../src/dashboard/session.ts';
+import { createSessions } from '../../src/dashboard/session.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { NOW, ORDERS_ID, orderDelivery, startDashboard, UNKNOWN_ID } from './fixture.ts';
@@ -142,9 +143,10 @@ describe('a stream behind a login', () => {
       noteCredentials: async () => {},
     };
     const logins = createLogins(access, { store, clock });
+    const sessions = createSessions(logins, { store, clock });
     const actor = logins.credentials.prove({ user: '', password: '', token });
     if (actor === undefined) throw new Error('the token proves nobody');
-    const session = () => ({ cookie: `sluice-session=${logins.sessions.begin(actor)}` });
+    const session = () => ({ cookie: `sluice-session=${sessions.begin(actor)}` });
     return { session, logins };
   }
 

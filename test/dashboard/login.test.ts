@@ -1,7 +1,8 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { DashboardAccess } from '../../src/config/credentials.ts';
+import { createLogins } from '../../src/dashboard/logins.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createLogins } from '../../src/dashboard/session.ts';
+import { createSessions } from '../../src/dashboard/session.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
 import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 import { fakeClock, followed, openStore } from '../flows/fixture.ts';
@@ -185,6 +186,8 @@ describe('the login page', () => {
   });
 });
 
+type Services = Parameters<typeof createLogins>[1] & Parameters<typeof createSessions>[1];
+
 describe('a session', () => {
   const ended = new Set<string>();
   const store = {
@@ -194,7 +197,11 @@ describe('a session', () => {
   };
   const NAME = 'sluice-session';
   const clock = new FakeClock();
-  const at = (credentials: Credentials, now = clock) => createLogins(credentials, { store, clock: now });
+  const at = (credentials: Credentials, now: Services['clock'] = clock, kept: Services['store'] = store) => {
+    const services = { store: kept, clock: now };
+    const logins = createLogins(credentials, services);
+    return { ...logins, sessions: createSessions(logins, services) };
+  };
   const readerOf = (logins: ReturnType<typeof at>) => {
     const actor = logins.credentials.prove({ user: '', password: '', token: READER.token });
     if (actor === undefined) throw new Error('the token proves nobody');
@@ -238,7 +245,7 @@ describe('a session', () => {
     const now = new FakeClock();
     const start = async (credentials: Credentials) => {
       now.advance(1);
-      const started = createLogins(credentials, { store: kept, clock: now });
+      const started = at(credentials, now, kept);
       await started.note();
       return started;
     };
@@ -291,18 +298,18 @@ describe('a session', () => {
     };
     const [ended, lasting] = [await enter(), await enter()];
     await there.sessions.end(ended.session);
-    expect(await Promise.all([ended, lasting, readerOf(here)].map((actor) => here.sessions.holds(actor)))).toEqual([
+    expect(await Promise.all([ended, lasting, readerOf(here)].map((actor) => here.holds(actor)))).toEqual([
       false,
       true,
       true,
     ]);
     later.advance(12 * 3_600_000);
-    expect(await here.sessions.holds(lasting)).toBe(false);
+    expect(await here.holds(lasting)).toBe(false);
   });
 
   it('that was logged out stays so, though a clock was set ahead, others were logged out then, and it was set back', async () => {
     const machine = fakeClock();
-    const here = createLogins(BOTH, { store: await openStore(), clock: followed(machine) }).sessions;
+    const here = at(BOTH, followed(machine), await openStore()).sessions;
     const enter = async () => {
       const value = `${NAME}=${here.begin(readerOf(at(BOTH)))}`;
       const session = (await here.find(value, NAME))?.session;

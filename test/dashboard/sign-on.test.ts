@@ -2,8 +2,9 @@ import { request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
+import { readSettings } from '../../src/config/settings.ts';
+import { createLogins } from '../../src/dashboard/logins.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createLogins } from '../../src/dashboard/session.ts';
 import { activityStore } from '../../src/features/activity/store.ts';
 import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
 import { eventually } from '../eventually.ts';
@@ -29,8 +30,13 @@ const access: Credentials = {
     { group: 'everybody', scopes: ['read'] },
     { group: 'deployers', scopes: ['deploy'] },
   ],
-  signOn: { user: 'remote-user', groups: 'remote-groups' },
 };
+/** Names the headers; the tests choose the proxy, and who has access. */
+const settings = readSettings({
+  SLUICE_AUTH_USER_HEADER: 'Remote-User',
+  SLUICE_AUTH_GROUPS_HEADER: 'Remote-Groups',
+  SLUICE_TRUSTED_PROXIES: '10.0.0.9',
+});
 const ANNA = { 'remote-user': 'anna@example.com' };
 
 type Headers = Readonly<Record<string, string | readonly string[]>>;
@@ -42,7 +48,7 @@ const shared = sharedDashboards();
 async function open(overrides: Partial<DashboardServices> = {}, trustedProxies = ['127.0.0.1']) {
   const senderAddress = clientAddressReader({ trustedProxies, forwardedHeaderDepth: 0 });
   const start = async () => {
-    const started = await startDashboard({ access, senderAddress, ...overrides });
+    const started = await startDashboard({ access, settings, senderAddress, ...overrides });
     await started.app.listen({ port: 0, host: '127.0.0.1' });
     return started;
   };
@@ -149,8 +155,8 @@ describe('a person whom the proxy in front signed in', () => {
   });
 
   it('loses what the groups lose as soon as the file is read again, and the open stream with it', async () => {
-    const clock = { now: () => NOW, ledger: () => NOW };
-    const store = { endSession: async () => {}, isSessionEnded: async () => false, noteCredentials: async () => {} };
+    const clock = { ledger: () => NOW };
+    const store = { noteCredentials: async () => {} };
     const logins = createLogins(access, { store, clock });
     const ask = await open({ logins });
     const stream = ask(`${api}/events/stream`, grouped('everybody'));
@@ -216,7 +222,7 @@ describe('a header that names a person', () => {
   });
 
   it('is asked of no one where none is set', async () => {
-    const ask = await open({ access: { ...access, signOn: undefined } });
+    const ask = await open({ settings: readSettings({}) });
     expect((await ask(`${api}/flows`, grouped('everybody'))).status).toBe(401);
   });
 

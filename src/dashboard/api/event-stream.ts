@@ -252,12 +252,12 @@ const eventStreamRoute: ApiRoutes = (app, services) => {
       const { send, leave } = streams.add({ stream: response, actor: actor.name, told });
       const state = watch.state === undefined ? undefined : told(watch.state);
       if (state !== undefined) send(formatEvent(state));
-      const unwatch = logins?.sessions.whenOver(actor, leave);
+      const unwatch = logins?.whenOver(actor, leave);
       const heartbeat = setInterval(() => {
         send(': still here\n\n');
         // Another process may have ended the session. While the store is away this is unknown, and the stream
         // continues.
-        logins?.sessions.holds(actor).then(
+        logins?.holds(actor).then(
           (holds) => holds || leave(),
           () => {},
         );

@@ -9,21 +9,13 @@ const ONE = { name: 'one', token: 'one-4f1c9d7ab2e80000', scopes: ['read', 'oper
 const OTHER = { name: 'other', token: 'other-5d6e7f8091a2b3', scopes: ['read', 'operate'] } as const;
 const access: Credentials = { kind: 'credentials', tokens: [ONE, OTHER] };
 
-/** No test here logs in. */
-const NO_SESSIONS = {
-  endSession: async () => {},
-  isSessionEnded: async () => false,
-  noteCredentials: async () => {},
-};
-
 let dashboard: TestDashboard;
 
 async function start(services: Parameters<typeof startDashboard>[0] = {}): Promise<TestDashboard> {
-  const { createLogins } = await import('../../../src/dashboard/session.ts');
-  const clock = { now: () => 0, ledger: () => 0 };
+  const { createLogins } = await import('../../../src/dashboard/logins.ts');
   const started = await startDashboard({
     access,
-    logins: createLogins(access, { store: NO_SESSIONS, clock }),
+    logins: createLogins(access, { store: { noteCredentials: async () => {} }, clock: { ledger: () => 0 } }),
     ...services,
   });
   onTestFinished(() => started.close());
