@@ -22,7 +22,7 @@ export const GATE = {
     'webhooks/lenient-modes',
     'deploys/isolation',
     'publishers/asana',
-    'e2e/sign-on',
+    'features/sign-on/sign-on',
   ],
   'promise 3': ['publishers/no-oracle', 'features/evidence/evidence', 'e2e/mcp'],
   'promise 4': ['features/deploy-rules/oracle', 'deploys/two-processes', 'e2e/deploy-crash', 'e2e/deploy'],

@@ -2,7 +2,6 @@ import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import { login } from '../dashboard/login.ts';
 import type { ServicePart } from '../dashboard/services.ts';
-import { signOn } from '../dashboard/sign-on.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
 import { apiDocs } from './api-docs/service.ts';
@@ -33,6 +32,7 @@ import { rhythm } from './rhythm/service.ts';
 import { runs } from './runs/service.ts';
 import { schedules } from './schedules/service.ts';
 import { schemes } from './schemes/service.ts';
+import { signOn } from './sign-on/service.ts';
 import { signals } from './signals/service.ts';
 
 /**

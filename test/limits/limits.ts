@@ -44,7 +44,7 @@ export const NO_SIZES: Readonly<Record<string, readonly string[]>> = {
     'commands/lists.ts MOST_LISTED',
     'features/new/person.ts MAX_WITHOUT_SEARCH',
     'features/new/publishers.ts MOST_NAMED',
-    'dashboard/sign-on.ts MAX_GROUPS',
+    'features/sign-on/service.ts MAX_GROUPS',
     'features/deploy-rules/steps.ts MAX_WAITING',
     'features/deploy-rules/steps.ts MAX_KEPT',
     'expressions/condition.ts MAX_TRACED_CHARACTERS',

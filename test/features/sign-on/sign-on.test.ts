@@ -1,13 +1,12 @@
 import { request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import type { Credentials } from '../../src/config/credentials.ts';
-import { readSettings } from '../../src/config/settings.ts';
-import { createLogins } from '../../src/dashboard/logins.ts';
-import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { activityStore } from '../../src/features/activity/store.ts';
-import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
-import { eventually } from '../eventually.ts';
+import type { Credentials } from '../../../src/config/credentials.ts';
+import { readSettings } from '../../../src/config/settings.ts';
+import { createLogins } from '../../../src/dashboard/logins.ts';
+import type { DashboardServices } from '../../../src/dashboard/services.ts';
+import { activityStore } from '../../../src/features/activity/store.ts';
+import { clientAddressReader } from '../../../src/webhooks/read-delivery.ts';
 import {
   CANARIES,
   NOW,
@@ -16,7 +15,8 @@ import {
   sharedDashboards,
   startDashboard,
   type TestDashboard,
-} from './fixture.ts';
+} from '../../dashboard/fixture.ts';
+import { eventually } from '../../eventually.ts';
 
 const api = '/flows/api';
 const BOT = { name: 'deploy-bot', token: 'deploy-bot-4f1c9d7ab2', scopes: ['read'] } as const;

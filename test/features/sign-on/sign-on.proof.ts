@@ -7,8 +7,15 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freePort } from '../free-port.ts';
-import { createWorkspace, eventually, githubManifest, type Service, startService, type Workspace } from './service.ts';
+import {
+  createWorkspace,
+  eventually,
+  githubManifest,
+  type Service,
+  startService,
+  type Workspace,
+} from '../../e2e/service.ts';
+import { freePort } from '../../free-port.ts';
 
 /*
  * The proxy and the configuration of docs/secure.md, in front of the built service. The authenticator is a local one:
@@ -108,7 +115,7 @@ const servicePort = () => Number(new URL(service.url).port);
 
 /** The configuration shown on the page, with this test's addresses. */
 async function documentedConfiguration(ports: { proxy: number; authenticator: number }): Promise<string> {
-  const page = await readFile(join(import.meta.dirname, '../../docs/secure.md'), 'utf8');
+  const page = await readFile(join(import.meta.dirname, '../../../docs/secure.md'), 'utf8');
   const [, shown] = /```caddyfile\n([\s\S]+?)```/.exec(page) ?? [];
   if (shown === undefined) throw new Error('docs/secure.md shows no configuration of Caddy');
   const own = shown

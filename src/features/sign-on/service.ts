@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import type { Settings } from '../config/settings-schema.ts';
-import { HttpError } from '../errors.ts';
-import type { Actor } from './credentials.ts';
-import type { Logins } from './logins.ts';
-import { type ServicePart, servicePart } from './services.ts';
+import type { Settings } from '../../config/settings-schema.ts';
+import type { Actor } from '../../dashboard/credentials.ts';
+import type { Logins } from '../../dashboard/logins.ts';
+import { type ServicePart, servicePart } from '../../dashboard/services.ts';
+import { HttpError } from '../../errors.ts';
 
 /** Lower-case names of the headers in which a proxy names a person, and the person's groups. */
 interface SignOnHeaders {
