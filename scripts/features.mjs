@@ -17,6 +17,7 @@ const FACES = {
   'trigger-view': 'TriggerView',
   'step-types': 'StepTypes',
   settings: 'Settings',
+  'settings-check': 'SettingsCheck',
   metrics: 'Metrics',
   events: 'Events',
   plan: 'Plan',

@@ -59,6 +59,9 @@ const FORBIDDEN: readonly (readonly [file: string, statement: string])[] = [
   ['src/webhooks/schemes/standards/jwt.ts', "import { request } from 'undici';"],
   ['src/config/extensions.ts', "import { stepParts } from '../features/step-types.ts';"],
   ['src/config/settings.ts', "import { settingParts } from '../features/settings.ts';"],
+  ['src/config/settings.ts', "import { signOnSettingsCheck } from '../features/sign-on/settings-check.ts';"],
+  ['src/config/credentials.ts', "import { settingsChecks } from '../features/settings-check.ts';"],
+  ['src/features/sign-on/settings-check.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/config/settings-schema.ts', "import { alertsSettings } from '../features/alerts/settings.ts';"],
   ['src/features/alerts/settings.ts', "import type { Store } from '../../store/store.ts';"],
   ['src/config/steps.ts', "import { httpRequestStepTypes } from '../features/http-request/step-types.ts';"],
@@ -138,7 +141,9 @@ const ALLOWED: readonly (readonly [file: string, statement: string])[] = [
   ['src/deploys/changes/index.ts', "import { changeRules } from '../../features/changes.ts';"],
   ['src/features/deploy-rules/flow.ts', "import { findingAt } from '../../deploys/changes/revisions.ts';"],
   ['src/config/settings-schema.ts', "import { settingParts } from '../features/settings.ts';"],
+  ['src/config/settings.ts', "import { settingsChecks } from '../features/settings-check.ts';"],
   ['src/features/alerts/settings.ts', "import { option } from '../../config/setting-row.ts';"],
+  ['src/features/sign-on/settings-check.ts', "import { isGroup } from '../../config/tokens.ts';"],
   ['src/config/steps.ts', "import { stepParts } from '../features/step-types.ts';"],
   ['src/flows/engine.ts', "import type { Store } from '../store/store.ts';"],
   ['src/flows/handlers/fail.ts', "import { z } from 'zod';"],
@@ -228,6 +233,7 @@ let diagnostics: readonly Diagnostic[];
 const NAMED = new Set([
   'src/app.ts',
   'src/commands/program.ts',
+  'src/config/settings.ts',
   'src/config/settings-schema.ts',
   'src/config/steps.ts',
   'src/deploys/changes/index.ts',
@@ -257,7 +263,8 @@ const plantedAs = (rows: typeof FORBIDDEN, prefix: string) =>
   rows.map(([original, statement], index) => {
     const name = `${prefix}-${index}`;
     const isFace =
-      /^(manifest|trigger|settings|events|metrics)\.ts$/.test(basename(original)) && original.includes('/features/');
+      /^(manifest|trigger|settings|settings-check|events|metrics)\.ts$/.test(basename(original)) &&
+      original.includes('/features/');
     const own = isFace
       ? join(dirname(original), '..', name, basename(original))
       : join(dirname(original), name + extname(original));

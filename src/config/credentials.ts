@@ -1,5 +1,4 @@
-import { familiesCovered } from '../webhooks/networks/addresses.ts';
-import type { Settings } from './settings-schema.ts';
+import { describeSettings, type Settings } from './settings-schema.ts';
 import { type Grant, type GroupGrant, isGroup, isToken, type NamedToken, SCOPES } from './tokens.ts';
 
 /** Who has access to the dashboard. */
@@ -29,25 +28,18 @@ export interface Credential extends Grant {
   readonly secret: { readonly user: string; readonly password: string } | { readonly token: string };
 }
 
-/** The settings that credentials are read from. */
-export const CREDENTIAL_SETTINGS = [
-  'dashboardUser',
-  'dashboardPassword',
-  'dashboardToken',
-  'tokens',
-  'authUserHeader',
-  'authGroupsHeader',
-] as const satisfies readonly (keyof Settings)[];
+type Given = Pick<Settings, 'dashboardUser' | 'dashboardPassword' | 'dashboardToken' | 'tokens'>;
 
-type Given = Pick<Settings, (typeof CREDENTIAL_SETTINGS)[number]>;
-
-export function hasCredentials({ dashboardPassword, dashboardToken, tokens, authUserHeader }: Given): boolean {
-  const isAsked = dashboardPassword !== undefined || dashboardToken !== undefined || authUserHeader !== undefined;
-  return isAsked || tokens.length > 0;
+/** Whether a setting says who comes in, so that nobody else does. */
+export function hasCredentials(settings: Settings): boolean {
+  return describeSettings().some(({ name, admits }) => {
+    const value = settings[name];
+    return admits !== undefined && value !== undefined && !(Array.isArray(value) && value.length === 0);
+  });
 }
 
 /** How the dashboard is protected; checks of the settings made sure that it is open only on purpose. */
-export function dashboardAccess(settings: Given & Pick<Settings, 'dashboardAuth'>): DashboardAccess {
+export function dashboardAccess(settings: Settings): DashboardAccess {
   if (hasCredentials(settings)) return credentialsOf(settings);
   return { kind: settings.dashboardAuth === 'none' ? 'open' : 'loopback' };
 }
@@ -70,26 +62,6 @@ export function listCredentials({ basic, token, tokens = [] }: Credentials): rea
     ...(token === undefined ? [] : [{ id: 'token', name: 'token', scopes: SCOPES, secret: { token } }]),
     ...tokens.map((named) => ({ id: `named ${named.name}`, ...named, secret: { token: named.token } })),
   ];
-}
-
-/** A line for each missing setting without which a proxy's headers would sign in everyone, or no one. */
-export function signOnMistakes(settings: Given & Pick<Settings, 'trustedProxies'>): string[] {
-  const { authUserHeader: user, authGroupsHeader: groups, trustedProxies, tokens } = settings;
-  if (user === undefined && groups === undefined) {
-    const unread = 'SLUICE_TOKENS: names groups, but nothing says who is of one; set SLUICE_AUTH_USER_HEADER and';
-    return tokens.some(isGroup) ? [`${unread} SLUICE_AUTH_GROUPS_HEADER`] : [];
-  }
-  if (user === undefined || groups === undefined) {
-    return ['SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER: set both or neither'];
-  }
-  const lines: string[] = [];
-  if (user === groups) lines.push('SLUICE_AUTH_GROUPS_HEADER: is the same header as SLUICE_AUTH_USER_HEADER');
-  if (trustedProxies.length === 0) {
-    lines.push('SLUICE_AUTH_USER_HEADER: is believed from SLUICE_TRUSTED_PROXIES alone, which names none; set it');
-  } else if (familiesCovered(trustedProxies).length > 0) {
-    lines.push('SLUICE_TRUSTED_PROXIES: includes every public address, so that anybody could sign in as anybody');
-  }
-  return lines;
 }
 
 /** One line per name or token that two credentials share: the activity list must be unambiguous. Quotes no token. */

@@ -18,8 +18,10 @@ export interface SettingRow<Schema extends z.ZodType = z.ZodType> {
   read?(given: unknown, read: SecretReader): { readonly value: unknown } | { readonly lines: readonly string[] };
   /** The problem of a value that fits the schema, unless another setting decides it. */
   problem?(value: NonNullable<z.output<Schema>>): string | undefined;
-  /** A reload applies it too; it always applies credentials, which need not say so. */
+  /** A reload applies it too. */
   readonly isReadAgain?: true;
+  /** It says who comes in, by credentials or as people of groups: if it is set, nobody else has access. */
+  readonly admits?: 'credentials' | 'people';
   /** Errors also quote the schema's own message. */
   readonly tellsWhy?: true;
 }

@@ -30,17 +30,6 @@ const list = (isEntry: (entry: string) => boolean) =>
     .transform((entries) => entries.map((entry) => entry.trim()))
     .refine((entries) => entries.every(isEntry));
 
-/** Headers with another meaning: clients and proxies send them without naming a person. */
-const TAKEN_HEADER =
-  /^(authorization|cookie|connection|content-.*|date|expect|forwarded|from|host|idempotency-key|keep-alive|origin|priority|range|referer|sec-.*|te|trailer|traceparent|transfer-encoding|upgrade.*|user-agent|via|x-forwarded-(for|host|port|proto)|x-real-ip|x-sluice-.*|if-.*|accept.*|cache-control|pragma)$/;
-const NAME_OF_HEADER = 'the name of a header of its own, such as Remote-User';
-const headerName = () =>
-  z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/)
-    .transform((name) => name.toLowerCase())
-    .refine((name) => !TAKEN_HEADER.test(name));
-
 const isNetwork = (entry: string) => ipaddr.isValidCIDR(entry) || ipaddr.IPv6.isValid(entry) || isFullIpv4(entry);
 const isFullIpv4 = (entry: string) => ipaddr.IPv4.isValidFourPartDecimal(entry);
 const isHostName = (entry: string) => /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?$/i.test(entry) && entry.length <= 253;
@@ -313,6 +302,7 @@ const kernelRows = {
     variable: 'SLUICE_DASHBOARD_USER',
     contents: 'private',
     replicas: 'same',
+    isReadAgain: true,
     accepts: 'a name without a colon',
     meaning: 'User name for the dashboard and its API. Set the password too.',
   }),
@@ -320,6 +310,8 @@ const kernelRows = {
     variable: 'SLUICE_DASHBOARD_PASSWORD',
     contents: 'secret',
     replicas: 'same',
+    isReadAgain: true,
+    admits: 'credentials',
     accepts: 'a password, env:NAME or file:PATH',
     meaning: 'Password of that user.',
   }),
@@ -327,6 +319,8 @@ const kernelRows = {
     variable: 'SLUICE_DASHBOARD_TOKEN',
     contents: 'secret',
     replicas: 'same',
+    isReadAgain: true,
+    admits: 'credentials',
     accepts: 'a bearer token, env:NAME or file:PATH',
     meaning: 'Bearer token for the dashboard API, for scripts.',
   }),
@@ -334,6 +328,8 @@ const kernelRows = {
     variable: 'SLUICE_TOKENS',
     contents: 'private',
     replicas: 'same',
+    isReadAgain: true,
+    admits: 'credentials',
     read(given, read) {
       const found = readTokens(given, read);
       return 'tokens' in found ? { value: found.tokens } : found;
@@ -342,22 +338,6 @@ const kernelRows = {
       'the path of a JSON file with named tokens and groups: [{ "name", "token", "scopes", "flows" }, { "group", "scopes", "flows" }]',
     meaning:
       'Tokens of people and programs, and groups of people, with the scopes of each (`read`, `operate`, `deploy`, `metrics`) and the flows that it is limited to. Read again on reload.',
-  }),
-  authUserHeader: option(headerName().optional(), {
-    variable: 'SLUICE_AUTH_USER_HEADER',
-    contents: 'open',
-    replicas: 'same',
-    accepts: NAME_OF_HEADER,
-    meaning:
-      'The header in which a proxy of `SLUICE_TRUSTED_PROXIES` says who signed in there. From anyone else it is dropped.',
-  }),
-  authGroupsHeader: option(headerName().optional(), {
-    variable: 'SLUICE_AUTH_GROUPS_HEADER',
-    contents: 'open',
-    replicas: 'same',
-    accepts: NAME_OF_HEADER,
-    meaning:
-      'The header in which it names the groups of that person, separated by commas. `SLUICE_TOKENS` says what each may do.',
   }),
   dashboardAuth: option(oneOf(['none']).optional(), {
     variable: 'SLUICE_DASHBOARD_AUTH',
@@ -419,6 +399,14 @@ export type Settings = z.output<typeof settingsSchema>;
 /** What a config module can set; every option is optional. */
 export type SettingsInput = z.input<typeof settingsSchema>;
 export type SettingName = keyof Settings;
+
+/** Checks of several settings together, which a feature adds. `features/settings-check.ts` lists them. */
+export interface SettingsCheck {
+  /** One line for each mistake. Not asked if the tokens and groups could not be read. */
+  mistakes(settings: Settings): readonly string[];
+  /** What is accepted but protects nothing, or less than it seems to. */
+  warnings(settings: Settings): readonly { readonly name: SettingName; readonly message: string }[];
+}
 
 /** All settings by name. */
 export const SETTINGS: Readonly<Record<SettingName, SettingRow>> = rows;

@@ -1,11 +1,12 @@
 import ipaddr from 'ipaddr.js';
 import type { z } from 'zod';
+import { settingsChecks } from '../features/settings-check.ts';
 import { didYouMean } from '../manifest/issues.ts';
 import { maskRefusedUrl } from '../manifest/mask.ts';
 import { allowsEverything, type SecretReader, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
 import { isPlaceholder } from '../webhooks/weaknesses.ts';
-import { hasCredentials, sharedBetween, signOnMistakes } from './credentials.ts';
+import { hasCredentials, sharedBetween } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, SETTINGS, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
 import { isGroup } from './tokens.ts';
@@ -96,7 +97,10 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   else {
     lines.push(...contradictions(parsed.data, environment));
     // The groups in an unreadable file are unknown.
-    if (!ofFiles.some(({ name }) => name === 'tokens')) lines.push(...signOnMistakes(parsed.data));
+    const { data } = parsed;
+    if (!ofFiles.some(({ name }) => name === 'tokens')) {
+      lines.push(...settingsChecks.flatMap((check) => check.mistakes(data)));
+    }
   }
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
@@ -228,6 +232,9 @@ function contradictions(settings: Settings, environment: Environment): string[] 
     lines.push('SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one');
   }
   lines.push(...sharedBetween(settings));
+  if (settings.tokens.some(isGroup) && !describeSettings().some(({ admits }) => admits === 'people')) {
+    lines.push('SLUICE_TOKENS: names groups, but nothing in this build says who is of one');
+  }
   if (!hasCredentials(settings) && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
     lines.push(
       `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
@@ -279,10 +286,7 @@ export function settingsWarnings(settings: Settings): string[] {
     const message = 'is more than a day: a captured delivery passes for that long after its nonce expires';
     tell('replayToleranceSeconds', message);
   }
-  // Not an error: a reload must be able to lock everyone out.
-  if (settings.authGroupsHeader !== undefined && !settings.tokens.some(isGroup)) {
-    tell('authGroupsHeader', 'SLUICE_TOKENS names no group: nobody whom the proxy signs in may do anything');
-  }
+  for (const { name, message } of settingsChecks.flatMap((check) => check.warnings(settings))) tell(name, message);
   const proxy = settingOfProxy(settings);
   if (proxy !== undefined && !hasCredentials(settings) && settings.dashboardAuth === undefined) {
     tell(

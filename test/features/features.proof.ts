@@ -88,6 +88,15 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
       message: expect.stringMatching(/^is not known/),
     });
   },
+  async 'sign-on'() {
+    const headers = { SLUICE_AUTH_USER_HEADER: 'Remote-User', SLUICE_AUTH_GROUPS_HEADER: 'Remote-Groups' };
+    await refusedStart(
+      { ...headers, SLUICE_TRUSTED_PROXIES: '10.0.0.1' },
+      /SLUICE_AUTH_USER_HEADER: no such setting[\s\S]*SLUICE_AUTH_GROUPS_HEADER: no such setting/,
+    );
+    const groups = JSON.stringify([{ group: 'staff', scopes: ['read'] }]);
+    await refusedStart({ SLUICE_TOKENS: 'tokens.json' }, /nothing in this build says who is of one/, groups);
+  },
   async 'sub-flows'(url) {
     const { issues } = await refusedDeploy(url, { steps: { other: { type: 'RunFlow', inputs: { flow: OTHER_ID } } } });
     expect(issues[0]).toMatchObject({
@@ -104,6 +113,13 @@ async function refusedDeploy(url: string, changed: object): Promise<{ issues: re
   const answer = await fetch(`${url}/flows/api/flows/${FLOW_ID}`, { method: 'PUT', body });
   expect(answer.status).toBe(400);
   return (await answer.json()) as { issues: readonly object[] };
+}
+
+/** A service that this build would protect less than its settings say must not start. */
+async function refusedStart(settings: Record<string, string>, line: RegExp, tokens = '[]'): Promise<void> {
+  const workspace = await createWorkspace();
+  writeFileSync(join(workspace.folder, 'tokens.json'), tokens);
+  await expect(startService(workspace, settings, tree)).rejects.toThrow(line);
 }
 
 const needsOf = (name: string): readonly string[] =>

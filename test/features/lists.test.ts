@@ -19,6 +19,7 @@ const LISTS = [
   'trigger-view.ts',
   'step-types.ts',
   'settings.ts',
+  'settings-check.ts',
   'metrics.ts',
   'events.ts',
   'plan.ts',

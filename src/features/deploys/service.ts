@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { CREDENTIAL_SETTINGS } from '../../config/credentials.ts';
-import { describeSettings, type SettingName } from '../../config/settings-schema.ts';
+import { describeSettings } from '../../config/settings-schema.ts';
 import { actorOf, type RouteAccess } from '../../dashboard/actors.ts';
 import { errorSchema, field, outcomeSchema, unknownId } from '../../dashboard/answer.ts';
 import { bodyText, documentedBody, ID_PARAMS, parameter, WHY } from '../../dashboard/input.ts';
@@ -414,17 +413,15 @@ function outcomeView(outcome: DeployOutcome): z.output<typeof deployOutcomeSchem
   return { ...outcome, routes, findings: outcome.findings.map(findingView) };
 }
 
-/** Kernel settings to leave out of the warning: a reload applies them, except the address, which it does not read. */
-const READ_AGAIN: ReadonlySet<SettingName> = new Set<SettingName>(['host', ...CREDENTIAL_SETTINGS]);
-
 export const deploys = servicePart({
   name: 'deploys',
   routes: [deployRoutes],
   start: ({ inForce, logger }) => ({
     onSettings(settings) {
       const kept = describeSettings().filter(
-        ({ name, isReadAgain = READ_AGAIN.has(name) }) =>
-          !isReadAgain && !isDeepStrictEqual(settings[name], inForce.current()[name]),
+        ({ name, isReadAgain = false }) =>
+          // A reload does not read the address.
+          !isReadAgain && name !== 'host' && !isDeepStrictEqual(settings[name], inForce.current()[name]),
       );
       if (kept.length === 0) return;
       const names = kept.map(({ variable }) => variable);
