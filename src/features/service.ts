@@ -1,6 +1,5 @@
 import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
-import { login } from '../dashboard/login.ts';
 import type { ServicePart } from '../dashboard/services.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
@@ -21,6 +20,7 @@ import { hold } from './hold/service.ts';
 import { hosts } from './hosts/service.ts';
 import { keys } from './keys/service.ts';
 import { learnedKeys } from './learned-keys/service.ts';
+import { login } from './login/service.ts';
 import { order } from './order/service.ts';
 import { reconcile } from './reconcile/service.ts';
 import { rehearsal } from './rehearsal/service.ts';

@@ -3,8 +3,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Credentials } from '../../src/config/credentials.ts';
 import { createLogins } from '../../src/dashboard/logins.ts';
 import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createSessions } from '../../src/dashboard/session.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { createSessions } from '../../src/features/login/session.ts';
 import type { Store } from '../../src/store/store.ts';
 import { NOW, ORDERS_ID, orderDelivery, startDashboard, UNKNOWN_ID } from './fixture.ts';
 

@@ -61,6 +61,26 @@ const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>)
     const answer = await fetch(`${url}/flows/api/webhook/tasks`, { method: 'POST', headers, body: '{}' });
     expect([answer.status, answer.headers.get('x-hook-secret')]).toEqual([401, null]);
   },
+  async login() {
+    const workspace = await createWorkspace();
+    const password = { SLUICE_DASHBOARD_USER: 'ops', SLUICE_DASHBOARD_PASSWORD: 'a-good-password' };
+    for (const settings of [password, { SLUICE_DASHBOARD_TOKEN: 'all-0f1e2d3c4b5a6978' }]) {
+      const { url, stop } = await startService(workspace, settings, tree);
+      const ask = async (path: string, init: RequestInit = {}) =>
+        (await fetch(url + path, { redirect: 'manual', ...init })).status;
+      const right =
+        settings === password
+          ? `Basic ${Buffer.from('ops:a-good-password').toString('base64')}`
+          : 'Bearer all-0f1e2d3c4b5a6978';
+      expect(await ask('/flows/api/flows', { headers: { authorization: right } })).toBe(200);
+      const body = new URLSearchParams({ user: 'ops', password: 'a-good-password', token: 'all-0f1e2d3c4b5a6978' });
+      for (const path of ['/flows/api/flows', '/flows', '/metrics', '/flows/login']) {
+        expect(await ask(path, { headers: { 'sec-fetch-mode': 'navigate' } }), path).toBe(401);
+      }
+      for (const path of ['/flows/login', '/flows/logout']) expect(await ask(path, { method: 'POST', body })).toBe(401);
+      await stop('SIGTERM');
+    }
+  },
   async loops(url) {
     const each = { type: 'ForEach', forEach: [1, 2], steps: { child: { type: 'NoOp' } } };
     const { issues } = await refusedDeploy(url, { steps: { each } });

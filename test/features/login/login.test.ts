@@ -1,14 +1,14 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { DashboardAccess } from '../../src/config/credentials.ts';
-import { createLogins } from '../../src/dashboard/logins.ts';
-import type { DashboardServices } from '../../src/dashboard/services.ts';
-import { createSessions } from '../../src/dashboard/session.ts';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import { clientAddressReader } from '../../src/webhooks/read-delivery.ts';
-import { fakeClock, followed, openStore } from '../flows/fixture.ts';
-import { openKind } from '../store/stores.ts';
-import { FakeClock } from '../webhooks/samples.ts';
-import { ORDERS_ID, sharedDashboards, startDashboard, type TestDashboard } from './fixture.ts';
+import type { DashboardAccess } from '../../../src/config/credentials.ts';
+import { createLogins } from '../../../src/dashboard/logins.ts';
+import type { DashboardServices } from '../../../src/dashboard/services.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import { createSessions } from '../../../src/features/login/session.ts';
+import { clientAddressReader } from '../../../src/webhooks/read-delivery.ts';
+import { ORDERS_ID, sharedDashboards, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
+import { fakeClock, followed, openStore } from '../../flows/fixture.ts';
+import { openKind } from '../../store/stores.ts';
+import { FakeClock } from '../../webhooks/samples.ts';
 
 type Credentials = Extract<DashboardAccess, { kind: 'credentials' }>;
 const READER = { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] } as const;

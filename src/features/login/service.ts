@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { escapeHtml } from '../model/text.ts';
-import { tooManyLogins } from './auth.ts';
-import { NOTHING_GIVEN } from './credentials.ts';
-import { type DashboardServices, type ServicePart, servicePart } from './services.ts';
+import { tooManyLogins } from '../../dashboard/auth.ts';
+import { NOTHING_GIVEN } from '../../dashboard/credentials.ts';
+import { type DashboardServices, type ServicePart, servicePart } from '../../dashboard/services.ts';
+import type { Door } from '../../dashboard/way-in.ts';
+import { escapeHtml } from '../../model/text.ts';
 import { cookieNameFor, createSessions, LIFETIME_SECONDS, type Sessions } from './session.ts';
-import type { Door } from './way-in.ts';
 
 /** Lets in the browsers of those who logged in on the login page. */
 const loginWay: ServicePart['wayIn'] = (services, door) => {

@@ -1,10 +1,10 @@
 import { randomUUID, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { MINUTE_MS, type ServiceClock } from '../model/clock.ts';
-import type { Store } from '../store/store.ts';
-import { type ClientAddressReader, forwardedTo, senderOf } from '../webhooks/read-delivery.ts';
-import type { Actor } from './credentials.ts';
-import type { Logins } from './logins.ts';
+import type { Actor } from '../../dashboard/credentials.ts';
+import type { Logins } from '../../dashboard/logins.ts';
+import { MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
+import type { Store } from '../../store/store.ts';
+import { type ClientAddressReader, forwardedTo, senderOf } from '../../webhooks/read-delivery.ts';
 
 /** Logins of browsers: our page sets a cookie, so that people need not type a token into a header. */
 export interface Sessions {
