@@ -16,6 +16,7 @@ import { flowsPage } from './flows/page.tsx';
 import { holdPage } from './hold/page.tsx';
 import { hostsPage } from './hosts/page.tsx';
 import { keysPage } from './keys/page.tsx';
+import { loginPage } from './login/page.tsx';
 import { overviewPage } from './overview/page.tsx';
 import { publishersPagePage } from './publishers-page/page.tsx';
 import { reconcilePage } from './reconcile/page.tsx';
@@ -56,4 +57,5 @@ export const pageParts: readonly PagePart[] = [
   signalsPage,
   coalescePage,
   holdPage,
+  loginPage,
 ];

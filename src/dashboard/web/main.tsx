@@ -68,7 +68,7 @@ function TopBar() {
       <div class="tools">
         <LiveButton />
         <ThemeButton />
-        <LogoutButton />
+        {shownAt('topBar', {})}
         <button type="button" class="icon-button keys-button" title="Keys (?)" onClick={() => keyHelp.set(true)}>
           <Icon name="keys" />
           <span class="unseen">Keys</span>
@@ -127,23 +127,6 @@ function ThemeButton() {
     <button type="button" class="icon-button" title={`Colours: ${theme}`} onClick={next}>
       <Icon name={icon[theme]} />
       <span class="unseen">{`Colours: ${theme}; change`}</span>
-    </button>
-  );
-}
-
-function LogoutButton() {
-  // Only users of the login page can log out.
-  const { session } = document.documentElement.dataset;
-  if (session === undefined) return null;
-  const text = `Log out ${decodeURIComponent(session)}`;
-  const leave = async () => {
-    await fetch('/flows/logout', { method: 'POST' }).catch(() => undefined);
-    location.assign('/flows/login');
-  };
-  return (
-    <button type="button" class="icon-button" title={text} onClick={leave}>
-      <Icon name="exit" />
-      <span class="unseen">{text}</span>
     </button>
   );
 }

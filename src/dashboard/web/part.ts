@@ -52,6 +52,8 @@ interface WhileClosed {
 interface Slots {
   /** Above every screen. */
   readonly everywhere: object;
+  /** Among the buttons at the top of every screen. */
+  readonly topBar: object;
   readonly overviewTools: object;
   readonly overviewTop: object;
   readonly overviewColumns: object;
