@@ -2,7 +2,7 @@ import { HttpError } from '../errors.ts';
 import { logEvent } from '../telemetry/events.ts';
 import { senderOf } from '../webhooks/read-delivery.ts';
 import { provenActorOf } from './actors.ts';
-import type { DashboardServices } from './services.ts';
+import { type DashboardServices, servicePart } from './services.ts';
 import type { AccessRecord } from './way-in.ts';
 
 /** Limit for entries by strangers and mistakes: a flood must not fill the database or hide others. All are logged. */
@@ -32,7 +32,7 @@ interface Entry {
   readonly details?: Readonly<Record<string, string>>;
 }
 
-export function createAccessRecord(services: Services): AccessRecord {
+function createAccessRecord(services: Services): AccessRecord {
   const { activity, clock, newId, logger, metrics, senderAddress } = services;
   const wrongLogins = hourlyBound(clock);
   const denials = hourlyBound(clock);
@@ -100,3 +100,5 @@ function hourlyBound(clock: Services['clock']): () => number | undefined {
     return left;
   };
 }
+
+export const accessRecord = servicePart({ name: 'access-record', accessRecord: createAccessRecord });

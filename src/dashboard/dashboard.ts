@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest,
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { errorHandler, HttpError, notFoundHandler } from '../errors.ts';
 import { INERT_HEADERS, isOfReceiveEndpoint } from '../model/inert-content.ts';
-import { createAccessRecord } from './access-record.ts';
 import { decorateActor, refuseBuiltIn, requireScope } from './actors.ts';
 import { healthRoutes } from './api/service.ts';
 import { createDoor, requireActor } from './auth.ts';
@@ -12,7 +11,7 @@ import { recordActivity } from './interventions.ts';
 import { isReserved, pageRoutes } from './page.ts';
 import type { DashboardServices } from './services.ts';
 import { hideOthers, refuseServiceWide } from './sight.ts';
-import type { AccessRecord } from './way-in.ts';
+import { type AccessRecord, NO_RECORD } from './way-in.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 
@@ -47,7 +46,7 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
       done(null, body),
     );
     decorateActor(app);
-    const record = createAccessRecord(services);
+    const [record = NO_RECORD] = services.parts.flatMap((part) => part.accessRecord?.(services) ?? []);
     app.addHook('onError', (request, _reply, error) => record.denied(request, error));
     const described: RouteOptions[] = [];
     app.addHook('onRoute', (route) => void described.push({ ...route }));

@@ -39,7 +39,7 @@ import type { PreparedTrigger, TriggerTable } from '../webhooks/triggers.ts';
 import type { ActivityList } from './activity.ts';
 import type { Finding, Situation } from './attention/finding.ts';
 import type { Logins } from './logins.ts';
-import type { Door, WayIn } from './way-in.ts';
+import type { AccessRecord, Door, WayIn } from './way-in.ts';
 
 /** The parts of the process that the dashboard needs. */
 export interface DashboardServices {
@@ -200,6 +200,8 @@ export interface ServicePart {
   readonly prepareServer?: (server: FastifyInstance, services: DashboardServices) => void;
   /** Asked only if there are credentials. Requests are tried on the ways in the order of the parts. */
   readonly wayIn?: (services: DashboardServices, door: Door) => WayIn | undefined;
+  /** Records who came in and who was refused. Only one part can provide it. */
+  readonly accessRecord?: (services: DashboardServices) => AccessRecord;
   /** Routes without a login: each must check access itself. */
   readonly openRoutes?: ApiRoutes;
   /** Routes that describe all routes; the list is complete once the service listens. */

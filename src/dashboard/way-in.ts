@@ -13,6 +13,14 @@ export interface AccessRecord {
   denied(request: FastifyRequest, error: unknown): Promise<void>;
 }
 
+/** Without a part that records access, the same parties come in, and nothing tells of it. */
+export const NO_RECORD: AccessRecord = {
+  async loggedIn() {},
+  async loggedOut() {},
+  async wrongLogin() {},
+  async denied() {},
+};
+
 /** What the kernel does for every way in. */
 export interface Door {
   readonly logins: Logins;

@@ -1,3 +1,4 @@
+import { accessRecord } from '../dashboard/access-record.ts';
 import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
@@ -75,4 +76,5 @@ export const serviceParts: readonly ServicePart[] = [
   learnedKeys,
   signOn,
   login,
+  accessRecord,
 ];
