@@ -5,7 +5,7 @@ import { GATE } from './test/gate.ts';
 // that each change must pass. `proof-postgres` runs what `fast` runs on SQLite, see test/database.ts.
 const postgres = 'test/postgres/**/*.test.ts';
 const onEitherDatabase = [
-  'test/{flows,webhooks,deploys,dashboard,telemetry,e2e,features/{activity,api-docs,approvals,attention,bulk,consumers,hold,login,loops,reconcile,respond,review,sign-on,signals}}/*.test.ts',
+  'test/{flows,webhooks,deploys,dashboard,telemetry,e2e,features/{access-record,activity,api-docs,approvals,attention,bulk,consumers,hold,login,loops,reconcile,respond,review,sign-on,signals}}/*.test.ts',
   'test/publishers/meta.test.ts',
   'test/{publishers/{asana,no-oracle},flows/any-run,deploys/{isolation,two-processes},dashboard/event-stream}.proof.ts',
   'test/features/reconcile/{github,odd-answers}.proof.ts',

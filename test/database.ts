@@ -41,7 +41,8 @@ export const deliveryStores = () => (isOnPostgres() ? (['database'] as const) : 
 const STORE_KEY = `sluice-key-${'5'.repeat(64)}`;
 
 /** These tests look at the whole list of activities, where a start with a key has an entry, or at stored bodies. */
-const LOOKS_WITHOUT_KEY = /(dashboard|features\/\w+)\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
+const LOOKS_WITHOUT_KEY =
+  /(dashboard|features\/[\w-]+)\/(access-record|activity|deliveries|run-bulk|sealed-plans)\.test/;
 
 const SILENT = pino({ level: 'silent' });
 

@@ -1,7 +1,7 @@
-import { accessRecord } from '../dashboard/access-record.ts';
 import { eventStream } from '../dashboard/api/event-stream.ts';
 import { metrics } from '../dashboard/api/service.ts';
 import type { ServicePart } from '../dashboard/services.ts';
+import { accessRecord } from './access-record/service.ts';
 import { activity } from './activity/service.ts';
 import { alerts } from './alerts/service.ts';
 import { apiDocs } from './api-docs/service.ts';

@@ -1,9 +1,9 @@
-import { HttpError } from '../errors.ts';
-import { logEvent } from '../telemetry/events.ts';
-import { senderOf } from '../webhooks/read-delivery.ts';
-import { provenActorOf } from './actors.ts';
-import { type DashboardServices, servicePart } from './services.ts';
-import type { AccessRecord } from './way-in.ts';
+import { provenActorOf } from '../../dashboard/actors.ts';
+import { type DashboardServices, servicePart } from '../../dashboard/services.ts';
+import type { AccessRecord } from '../../dashboard/way-in.ts';
+import { HttpError } from '../../errors.ts';
+import { logEvent } from '../../telemetry/events.ts';
+import { senderOf } from '../../webhooks/read-delivery.ts';
 
 /** Limit for entries by strangers and mistakes: a flood must not fill the database or hide others. All are logged. */
 const LISTED_AN_HOUR = 60;

@@ -1,8 +1,8 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import type { DashboardAccess } from '../../src/config/credentials.ts';
-import { StoreUnavailableError } from '../../src/errors.ts';
-import { activityStore } from '../../src/features/activity/store.ts';
-import { ORDERS_ID, startDashboard, type TestDashboard } from './fixture.ts';
+import type { DashboardAccess } from '../../../src/config/credentials.ts';
+import { StoreUnavailableError } from '../../../src/errors.ts';
+import { activityStore } from '../../../src/features/activity/store.ts';
+import { ORDERS_ID, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
 
 const READER = { name: 'reader', token: 'reader-4f1c9d7ab2e8', scopes: ['read'] } as const;
 const BASIC = { user: 'ops', password: 'pass:wörd' };
