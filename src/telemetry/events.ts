@@ -25,10 +25,6 @@ const KERNEL = {
   WebhookBodyRejected: { eventId: 4012, level: 'warn' },
   WebhookKeySetChanged: { eventId: 4013, level: 'warn' },
   Intervention: { eventId: 5000, level: 'info' },
-  LoginSucceeded: { eventId: 5001, level: 'info' },
-  LoginFailed: { eventId: 5002, level: 'warn' },
-  LoggedOut: { eventId: 5003, level: 'info' },
-  AccessDenied: { eventId: 5004, level: 'warn' },
   AccessWidened: { eventId: 5010, level: 'warn' },
 } as const;
 

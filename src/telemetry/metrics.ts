@@ -41,8 +41,6 @@ interface KernelMetrics {
   readonly dueSteps: Gauge;
   /** Of steps that only wait for a slot. */
   readonly oldestDueStepSeconds: Gauge;
-  /** Logins on the login page that `succeeded`, and logins there or by a header that `failed`. */
-  readonly logins: Counter<'result'>;
   /** Open event streams. */
   readonly eventReaders: Gauge;
   /** Readers of the event stream that were refused, `too_many`, or disconnected, `too_slow`. */
@@ -156,15 +154,6 @@ function storeMetrics(registry: Registry) {
 function dashboardMetrics(registry: Registry) {
   const registers = [registry];
   return {
-    logins: startingAtZero(
-      new Counter({
-        name: 'sluice_logins_total',
-        help: 'Logins by result: succeeded on the login page, or failed, there or with the credentials of a request.',
-        labelNames: ['result'],
-        registers,
-      }),
-      ['succeeded', 'failed'].map((result) => ({ result })),
-    ),
     eventReaders: gaugeIn(registry, { name: 'sluice_event_readers', help: 'Open event streams.' }),
     requestsUnreadable: startingAtZero(
       new Counter({

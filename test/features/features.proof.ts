@@ -29,6 +29,20 @@ const ROUTES: Readonly<Record<string, string>> = {
 
 /** Other differences without a feature, at a service whose flow has taken a delivery. */
 const ELSE: Readonly<Record<string, (url: string, send: () => Promise<Response>) => Promise<void>>> = {
+  async 'access-record'() {
+    const workspace = await createWorkspace();
+    const token = 'all-0f1e2d3c4b5a6978';
+    const { url, stop, output } = await startService(workspace, { SLUICE_DASHBOARD_TOKEN: token }, tree);
+    const ask = (given: string) => fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${given}` } });
+    expect([(await ask('wrong')).status, (await fetch(`${url}/metrics`)).status]).toEqual([401, 401]);
+    const metrics = await ask(token);
+    expect(metrics.status).toBe(200);
+    expect(await metrics.text()).not.toContain('sluice_logins_total');
+    const login = { method: 'POST', body: new URLSearchParams({ token }), redirect: 'manual' } as const;
+    expect((await fetch(`${url}/flows/login`, login)).status).toBe(303);
+    await stop('SIGTERM');
+    expect(output()).not.toMatch(/LoginSucceeded|LoginFailed/);
+  },
   async activity(url) {
     const disabled = await fetch(`${url}/flows/api/flows/${FLOW_ID}/disable`, { method: 'POST' });
     expect([disabled.status, await disabled.json()]).toMatchObject([200, { isEnabled: false }]);
