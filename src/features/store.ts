@@ -13,6 +13,7 @@ import { holdStore } from './hold/store.ts';
 import { httpRequestStore } from './http-request/store.ts';
 import { keysStore } from './keys/store.ts';
 import { learnedKeysStore } from './learned-keys/store.ts';
+import { loginStore } from './login/store.ts';
 import { orderStore } from './order/store.ts';
 import { reconcileStore } from './reconcile/store.ts';
 import { reviewStore } from './review/store.ts';
@@ -46,4 +47,5 @@ export const storeParts: readonly WrittenPart[] = [
   signalsStore,
   holdStore,
   learnedKeysStore,
+  loginStore,
 ];

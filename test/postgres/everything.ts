@@ -7,6 +7,7 @@ import { flowsStore } from '../../src/features/flows/store.ts';
 import { httpRequestStore } from '../../src/features/http-request/store.ts';
 import { keysStore } from '../../src/features/keys/store.ts';
 import { learnedKeysStore } from '../../src/features/learned-keys/store.ts';
+import { loginStore } from '../../src/features/login/store.ts';
 import { reconcileStore } from '../../src/features/reconcile/store.ts';
 import { reviewStore } from '../../src/features/review/store.ts';
 import { revisionsStore } from '../../src/features/revisions/store.ts';
@@ -245,7 +246,7 @@ async function fill(store: Store): Promise<void> {
   const done = { at: T0, actor: 'oncall', clientIp: null, action: 'cancelRun', target, details, reason: null };
   await store.of(activityStore).beginIntervention({ id: id(50), ...done });
   await store.of(activityStore).endIntervention({ id: id(50), statusCode: 202 });
-  await store.endSession({ id: id(51), lastsUntil: T0 + minute, now: T0 });
+  await store.of(loginStore).endSession({ id: id(51), lastsUntil: T0 + minute, now: T0 });
   await store.keepTime({ now: T0 });
   await store.noteCredentials({ credentials: [{ id: 'user', mark: 'ü' }], now: T0 });
   await store.keepSecret({ name: 'plans', secret: new Uint8Array([7, 0, 255]) });
@@ -256,7 +257,7 @@ export type Reads = Pick<
   Extract<keyof Store, `list${string}` | `find${string}` | `read${string}` | `count${string}`>
 > &
   Pick<Store, 'outlineSteps' | 'pageSteps'> &
-  Pick<Store, 'of' | 'isSessionEnded'>;
+  Pick<Store, 'of'>;
 
 const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
@@ -314,7 +315,7 @@ export async function answers(store: Reads): Promise<Record<string, unknown>> {
     ),
     searched: await store.listRuns({ ...page, search: 'ORDERS', flowId }),
     interventions: await store.of(activityStore).listInterventions(page),
-    isSessionEnded: await store.isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
+    isSessionEnded: await store.of(loginStore).isSessionEnded({ id: id(51), credential: 'user', begunAt: T0 }),
     stats: await store.of(figuresStore).deliveryStats({ since: T0 - 30_000 }),
     summary: await store.of(reviewStore).summariseDeliveries({ since: T0 }),
     counted: sorted(await store.countDeliveries({ since: T0 - minute, recentSince: T0 })),

@@ -6,11 +6,12 @@ import { type DashboardServices, type ServicePart, servicePart } from '../../das
 import type { Door } from '../../dashboard/way-in.ts';
 import { escapeHtml } from '../../model/text.ts';
 import { cookieNameFor, createSessions, LIFETIME_SECONDS, type Sessions } from './session.ts';
+import { loginStore } from './store.ts';
 
 /** Lets in the browsers of those who logged in on the login page. */
 const loginWay: ServicePart['wayIn'] = (services, door) => {
   const { credentials } = door.logins;
-  const sessions = createSessions(door.logins, services);
+  const sessions = createSessions(door.logins, { store: services.store.of(loginStore), clock: services.clock });
   return {
     async whoSent(request) {
       const actor = await sessions.find(request.headers.cookie, cookieNameFor(request, services));

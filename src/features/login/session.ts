@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Actor } from '../../dashboard/credentials.ts';
 import type { Logins } from '../../dashboard/logins.ts';
 import { MINUTE_MS, type ServiceClock } from '../../model/clock.ts';
-import type { Store } from '../../store/store.ts';
+import type { Members } from '../../store/part.ts';
 import { type ClientAddressReader, forwardedTo, senderOf } from '../../webhooks/read-delivery.ts';
+import type { loginStore } from './store.ts';
 
 /** Logins of browsers: our page sets a cookie, so that people need not type a token into a header. */
 export interface Sessions {
@@ -51,7 +52,7 @@ export function cookieNameFor(request: Pick<IncomingMessage, 'socket' | 'headers
 }
 
 interface SessionServices {
-  readonly store: Pick<Store, 'endSession' | 'isSessionEnded'>;
+  readonly store: Members<typeof loginStore>;
   readonly clock: Pick<ServiceClock, 'now' | 'ledger'>;
 }
 

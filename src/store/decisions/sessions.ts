@@ -1,26 +1,7 @@
-import { uuidOf } from '../uuids.ts';
 import { Rows, sql } from './port.ts';
 import type { Verbs } from './verb.ts';
 
-export const sessionVerbs: Verbs<'endSession' | 'isSessionEnded' | 'noteCredentials' | 'keepSecret'> = {
-  endSession: {
-    access: 'write',
-    changes: null,
-    *decide(port, { id, lastsUntil, now }) {
-      port.later(sql`DELETE FROM sluice.ended_sessions WHERE lasts_until <= ${now}`);
-      yield* port.run(sql`
-        INSERT INTO sluice.ended_sessions (id, lasts_until) VALUES (${uuidOf(id)}, ${lastsUntil}) ON CONFLICT DO NOTHING`);
-    },
-  },
-  isSessionEnded: {
-    access: 'read',
-    *decide(port, { id, credential, begunAt }) {
-      const found = yield* port.get(sql`
-        SELECT 1 FROM sluice.ended_sessions WHERE id = ${uuidOf(id)}
-        UNION ALL SELECT 1 FROM sluice.credentials_in_force WHERE id = ${credential} AND since > ${begunAt}`);
-      return found !== undefined;
-    },
-  },
+export const sessionVerbs: Verbs<'noteCredentials' | 'keepSecret'> = {
   noteCredentials: {
     access: 'write',
     changes: null,

@@ -4,6 +4,8 @@ import { createLogins } from '../../../src/dashboard/logins.ts';
 import type { DashboardServices } from '../../../src/dashboard/services.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
 import { createSessions } from '../../../src/features/login/session.ts';
+import { loginStore } from '../../../src/features/login/store.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { clientAddressReader } from '../../../src/webhooks/read-delivery.ts';
 import { ORDERS_ID, sharedDashboards, startDashboard, type TestDashboard } from '../../dashboard/fixture.ts';
 import { fakeClock, followed, openStore } from '../../flows/fixture.ts';
@@ -180,27 +182,29 @@ describe('the login page', () => {
   it('says that a log-out failed where the store could not keep it', async () => {
     const { logIn, post } = await open(TOKENS);
     const cookie = cookieOf(await logIn({ token: READER.token }));
-    vi.spyOn(dashboard?.store ?? never(), 'endSession').mockRejectedValueOnce(new StoreUnavailableError('away'));
+    vi.spyOn((dashboard?.store ?? never()).of(loginStore), 'endSession').mockRejectedValueOnce(
+      new StoreUnavailableError('away'),
+    );
     const answer = await post('/flows/logout', { cookie });
     expect([answer.statusCode, answer.headers['set-cookie']]).toEqual([503, undefined]);
   });
 });
 
-type Services = Parameters<typeof createLogins>[1] & Parameters<typeof createSessions>[1];
+type Services = Parameters<typeof createSessions>[1];
+type CredentialStore = Parameters<typeof createLogins>[1]['store'];
 
 describe('a session', () => {
   const ended = new Set<string>();
   const store = {
     endSession: async ({ id }: { id: string }) => void ended.add(id),
     isSessionEnded: async ({ id }: { id: string }) => ended.has(id),
-    noteCredentials: async () => {},
   };
   const NAME = 'sluice-session';
   const clock = new FakeClock();
-  const at = (credentials: Credentials, now: Services['clock'] = clock, kept: Services['store'] = store) => {
-    const services = { store: kept, clock: now };
-    const logins = createLogins(credentials, services);
-    return { ...logins, sessions: createSessions(logins, services) };
+  const noNotes: CredentialStore = { noteCredentials: async () => {} };
+  const at = (credentials: Credentials, now: Services['clock'] = clock, kept?: Store) => {
+    const logins = createLogins(credentials, { store: kept ?? noNotes, clock: now });
+    return { ...logins, sessions: createSessions(logins, { store: kept?.of(loginStore) ?? store, clock: now }) };
   };
   const readerOf = (logins: ReturnType<typeof at>) => {
     const actor = logins.credentials.prove({ user: '', password: '', token: READER.token });

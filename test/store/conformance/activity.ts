@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 import type { NewIntervention } from '../../../src/dashboard/activity.ts';
 import { activityStore } from '../../../src/features/activity/store.ts';
 import { bulkStore } from '../../../src/features/bulk/store.ts';
+import { loginStore } from '../../../src/features/login/store.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { flowId, id, minute, T0 } from '../samples.ts';
@@ -158,17 +159,17 @@ export function activity({ test }: StoreUnderTest): void {
 
   describe('sessions', () => {
     const isEnded = (store: Store, session: string, begunAt = T0) =>
-      store.isSessionEnded({ id: session, credential: 'named ci', begunAt });
+      store.of(loginStore).isSessionEnded({ id: session, credential: 'named ci', begunAt });
     const noon = { id: id(1), lastsUntil: T0 + 2 * minute, now: T0 };
 
     test('that were ended stay so until they would have ended by themselves', async (store) => {
-      await store.endSession(noon);
-      await store.endSession(noon);
+      await store.of(loginStore).endSession(noon);
+      await store.of(loginStore).endSession(noon);
       expect(await isEnded(store, id(1))).toBe(true);
       expect(await isEnded(store, id(2))).toBe(false);
-      await store.endSession({ ...noon, id: id(2), now: T0 + 2 * minute - 1 });
+      await store.of(loginStore).endSession({ ...noon, id: id(2), now: T0 + 2 * minute - 1 });
       expect(await isEnded(store, id(1))).toBe(true);
-      await store.endSession({ ...noon, id: id(3), lastsUntil: T0 + 9 * minute, now: T0 + 2 * minute });
+      await store.of(loginStore).endSession({ ...noon, id: id(3), lastsUntil: T0 + 9 * minute, now: T0 + 2 * minute });
       expect(await isEnded(store, id(1))).toBe(false);
       expect(await isEnded(store, id(3))).toBe(true);
     });
