@@ -17,7 +17,6 @@ export const signOnSettings = {
     variable: 'SLUICE_AUTH_USER_HEADER',
     contents: 'open',
     replicas: 'same',
-    isReadAgain: true,
     admits: 'people',
     accepts: NAME_OF_HEADER,
     meaning:
@@ -27,7 +26,6 @@ export const signOnSettings = {
     variable: 'SLUICE_AUTH_GROUPS_HEADER',
     contents: 'open',
     replicas: 'same',
-    isReadAgain: true,
     accepts: NAME_OF_HEADER,
     meaning:
       'The header in which it names the groups of that person, separated by commas. `SLUICE_TOKENS` says what each may do.',

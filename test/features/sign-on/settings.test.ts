@@ -1,6 +1,9 @@
+import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 import { dashboardAccess } from '../../../src/config/credentials.ts';
 import { readSettings, SettingsError, settingsWarnings } from '../../../src/config/settings.ts';
+import { buildApp } from '../../database.ts';
+import { temporaryFolder } from '../../temporary.ts';
 
 const ONCALL = { name: 'oncall', token: 'oncall-4f1c9d7ab2e8', scopes: ['read', 'operate'] };
 const TEAM = { group: 'team shop', scopes: ['read', 'operate'], flows: ['orders-*'] };
@@ -73,4 +76,25 @@ describe('signing on by a proxy', () => {
     const settings = readSettings({ ...SIGN_ON, SLUICE_HOST: '0.0.0.0' }, { tokens: [TEAM as never] });
     expect(dashboardAccess(settings).kind).toBe('credentials');
   });
+});
+
+it('says on a reload that other headers are believed only from the next start on', async () => {
+  const logged: string[] = [];
+  const environment: Record<string, string> = { ...SIGN_ON };
+  const app = await buildApp({
+    settings: { databaseUrl: 'sqlite::memory:', manifests: temporaryFolder('sign-on'), tokens: [TEAM as never] },
+    environment,
+    logger: pino({ level: 'warn' }, { write: (line) => logged.push(line) }),
+  });
+  const statusOf = async (user: string, groups: string) => {
+    const headers = { [user]: 'anna', [groups]: TEAM.group };
+    return (await app.fastify.inject({ url: '/flows/api/runs', headers, remoteAddress: '10.0.0.1' })).statusCode;
+  };
+  environment.SLUICE_AUTH_USER_HEADER = 'X-User';
+  environment.SLUICE_AUTH_GROUPS_HEADER = 'X-Groups';
+  await app.reload();
+  expect([await statusOf('remote-user', 'remote-groups'), await statusOf('x-user', 'x-groups')]).toEqual([200, 401]);
+  expect(logged.join()).toContain(
+    'in force from the next start on: SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER',
+  );
 });
