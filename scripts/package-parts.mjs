@@ -9,6 +9,11 @@ const none = 'module.exports = {};';
 /** Empty replacements: the build fails if a module in `src` imports what they replace. */
 export const OMITTED = new Set([nothing, none]);
 const require = createRequire(import.meta.url);
+const {
+  ATTR_OTEL_SCOPE_NAME,
+  ATTR_OTEL_SCOPE_VERSION,
+  ATTR_SERVICE_NAME,
+} = require('@opentelemetry/semantic-conventions');
 
 /** A module's bytes, compressed: no archive can pack their base64 well. */
 const packed = (name) => `
@@ -59,8 +64,15 @@ export const PARTS_OF_PACKAGES = {
   '@opentelemetry/otlp-transformer/build/esm/metrics/protobuf/index': none,
   // Wraps other packages; the SDK passes it an empty list.
   '@opentelemetry/instrumentation': 'export const registerInstrumentations = () => () => {};',
-  // Only its stable attributes are read.
-  '@opentelemetry/semantic-conventions/dist/index.cjs': "module.exports = require('./stable_attributes.cjs');",
+  // Hundreds of names of attributes, of which modules that are no ES modules read these.
+  '@opentelemetry/semantic-conventions/dist/index.cjs': `
+    module.exports = new Proxy(${JSON.stringify({ ATTR_OTEL_SCOPE_NAME, ATTR_OTEL_SCOPE_VERSION, ATTR_SERVICE_NAME })}, {
+      get(names, name) {
+        if (Object.hasOwn(names, name) || !/^[A-Z]/.test(String(name))) return names[name];
+        throw new Error(name + ' is not in the bundle: scripts/package-parts.mjs omits it');
+      },
+    });
+  `,
   // Reads the definition of a grpc diagnostic service, which we do not offer.
   '@grpc/proto-loader': none,
   // A grpc server, and load balancers that we do not use.
