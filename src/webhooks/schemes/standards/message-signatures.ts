@@ -86,7 +86,14 @@ export async function verifyMessage(rule: MessageRule, request: StandardRequest)
   if (others.some(({ timestamp }) => timestamp?.text !== verified?.timestamp?.text)) {
     return refused('signature_malformed', 'its signatures were made at different times');
   }
+  if (others.some((other) => signedOf(other) !== signedOf(verified))) {
+    return refused('signature_malformed', 'its signatures do not all cover the body, and cover different things');
+  }
   return verified ?? results[0] ?? refused('signature_malformed', 'there is no signature');
+}
+
+function signedOf(verification: Verification | undefined): string | undefined {
+  return verification?.isVerified === true ? verification.signedBytesSha256 : undefined;
 }
 
 function dictionaryIn({ parseDictionary }: Fields, text: string) {
@@ -129,14 +136,17 @@ async function verifyOne(
   if (!isCurrent && !isPrevious) {
     return refused('signature_mismatch', 'no configured key matches the signature', timestamp);
   }
-  const digest = components.some(({ id }) => id === '"content-digest"') ? digestProblem(fields, request) : undefined;
+  const coversBody = components.some(({ id }) => id === '"content-digest"');
+  const digest = coversBody ? digestProblem(fields, request) : undefined;
   if (digest !== undefined) return { ...digest, timestamp };
   const late = expiryProblem(parameters.get('expires'), request);
   if (late !== undefined) return { ...late, timestamp };
   return {
     isVerified: true,
     usedPreviousKey: !isCurrent,
-    signedBytesSha256: nonceOf({ fields, rule, request }, timestamp?.text),
+    signedBytesSha256: coversBody
+      ? nonceOf({ fields, rule, request }, timestamp?.text)
+      : nonceWithoutBody(components, { input, fields, request }),
     verifiedHeaders: undefined,
     timestamp,
   };
@@ -154,6 +164,17 @@ function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
   const digest = createHash('sha256');
   for (const line of linesOf(components, { fields, request })) digest.update(`${line}\n`, 'latin1');
   return digest.update(`${created}\n`).update(request.delivery.body).digest('hex');
+}
+
+/**
+ * A nonce from what the signature covers and nothing else: anyone who has it can send it with another body. It does not
+ * count under which key and by which algorithm, so that one message signed with two keys has one nonce.
+ */
+function nonceWithoutBody(components: readonly Component[], { input, fields, request }: BaseInput): string {
+  const [items, parameters] = input;
+  const counting = new Map([...parameters].filter(([name]) => name !== 'keyid' && name !== 'alg'));
+  const signed = signatureBase(components, { input: [items, counting], fields, request });
+  return createHash('sha256').update(signed).digest('hex');
 }
 
 /** The reason why a signature does not count, regardless of its key. */

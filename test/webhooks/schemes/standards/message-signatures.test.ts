@@ -372,6 +372,45 @@ describe('a signed message', () => {
     expect(await outcome(message({ parameters: '' }))).toBe('current');
   });
 
+  it('that does not cover the body is known by what it covers, whichever body comes with it', async () => {
+    const inputs = signed({ webhookRequiredComponents: ['@method', '@path'] });
+    const nonceOf = async (sent: Signed) => {
+      const verdict = await judge({ inputs, key: SECRET }, message({ covered: '"@method" "@path"', ...sent }));
+      expect(verdict.passed).toBe(true);
+      return verdict.evidence?.signedBytesSha256;
+    };
+    const parameters = `;created=${NOW / 1000}`;
+    const one = await nonceOf({ parameters });
+    expect(one).toMatch(/^[0-9a-f]{64}$/);
+    expect(await nonceOf({ parameters, body: '{"another":true}' })).toBe(one);
+    expect(await nonceOf({ parameters: `${parameters};keyid="k2";alg="hmac-sha256"` })).toBe(one);
+    expect(await nonceOf({ parameters: `;created=${NOW / 1000 + 1}` })).not.toBe(one);
+    expect(await nonceOf({ parameters: `${parameters};nonce="2"` })).not.toBe(one);
+    const others = { covered: '"@method" "@path" "x-id"', parameters };
+    const ids = ['1', '2'].map((id) => nonceOf({ ...others, headers: { 'x-id': id }, lines: { '"x-id"': id } }));
+    expect(new Set([one, ...(await Promise.all(ids))]).size).toBe(3);
+  });
+
+  it('is refused with several signatures of which each would be known by itself', async () => {
+    const inputs = signed({ webhookRequiredComponents: ['@method', '@path'] });
+    const joined = (...parts: Signed[]) => {
+      const sent = parts.map((part) => message(part));
+      const join = (name: string) =>
+        sent.map(({ headers }, index) => headers[name]?.replace('sig1', `sig${index}`)).join(', ');
+      const [first = message()] = sent;
+      const headers = { ...first.headers, 'signature-input': join('signature-input'), signature: join('signature') };
+      return deliveryOf({ ...first, headers });
+    };
+    const covered = '"@method" "@path"';
+    const parameters = `;created=${NOW / 1000}`;
+    expect(await outcome(joined({ covered, parameters: `${parameters};keyid="a"` }, { covered }), inputs)).toBe(
+      'current',
+    );
+    expect(await outcome(joined({}, { covered }), inputs)).toBe('signature_malformed');
+    expect(await outcome(joined({ covered }, { covered: '"@path" "@method"' }), inputs)).toBe('signature_malformed');
+    expect(await outcome(joined({}, { parameters: `${parameters};nonce="2"` }), inputs)).toBe('current');
+  });
+
   it('is not verified without a key', async () => {
     const verdict = await judge({ inputs: signed(), settings: settingsOf() }, message());
     expect(verdict).toMatchObject({ passed: false, reason: 'key_not_configured' });
