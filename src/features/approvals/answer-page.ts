@@ -40,8 +40,8 @@ export function answerPage({ service, title, about, problem, choices = [], picke
     `<h1>${escapeHtml(title)}</h1>`,
     ...(about === undefined ? [] : [`<p>${escapeHtml(about)}</p>`]),
     ...(problem === undefined ? [] : [`<p role="alert">${escapeHtml(problem)}</p>`]),
-    // Without an action, a form posts to the page's own address.
-    ...(buttons.length === 0 ? [] : ['<form method="post">', ...buttons, '</form>']),
+    // To the page's own address, without a choice in the query that the pressed button could contradict.
+    ...(buttons.length === 0 ? [] : ['<form method="post" action="?">', ...buttons, '</form>']),
   ];
   return `<!doctype html>
 <html lang="en">

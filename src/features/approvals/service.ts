@@ -4,6 +4,7 @@ import { isoTime } from '../../dashboard/answer.ts';
 import { noteEnd } from '../../dashboard/interventions.ts';
 import { type ApiRoutes, type DashboardServices, servicePart } from '../../dashboard/services.ts';
 import { HttpError, UnfitClockError } from '../../errors.ts';
+import { repeatedIn } from '../../manifest/json-text.ts';
 import { type Clock, MINUTE_MS } from '../../model/clock.ts';
 import { isJsonObject, own, parseJson } from '../../model/json.ts';
 import { parseRuntimeKey } from '../../model/runtime-keys.ts';
@@ -93,6 +94,13 @@ function answerer(services: DashboardServices): (request: FastifyRequest, token:
     const inQuery = own(Object(request.query), 'choice');
     if (request.method !== 'POST') return { statusCode: 200, ...shown, picked: String(inQuery) };
     const choice = isEmpty(request) ? inQuery : choiceIn(request);
+    if (inQuery !== undefined && inQuery !== choice) {
+      return {
+        statusCode: 400,
+        ...shown,
+        problem: 'The address and what was sent name different choices. Choose one.',
+      };
+    }
     if (typeof choice !== 'string' || !question.choices.includes(choice)) {
       return { statusCode: 400, ...shown, problem: 'Choose one of these.' };
     }
@@ -121,9 +129,14 @@ const isEmpty = ({ body }: FastifyRequest): boolean => !Buffer.isBuffer(body) ||
 
 function choiceIn({ body, headers }: FastifyRequest): unknown {
   const text = String(body);
-  if (!/json/i.test(headers['content-type'] ?? '')) return new URLSearchParams(text).get('choice') ?? undefined;
+  if (!/json/i.test(headers['content-type'] ?? '')) {
+    const choices = new URLSearchParams(text).getAll('choice');
+    return choices.length === 1 ? choices[0] : undefined;
+  }
   try {
     const value = parseJson(text);
+    // Whoever sent one name with two values did not choose.
+    if (repeatedIn(text).length > 0) return undefined;
     return isJsonObject(value) ? own(value, 'choice') : undefined;
   } catch {
     return undefined;

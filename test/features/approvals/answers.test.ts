@@ -318,6 +318,27 @@ describe('a link', () => {
     expect((await stepsOf(app, runId)).approval?.output).toMatchObject({ choice: 'approve' });
   });
 
+  it('that contradicts itself answers nothing', async () => {
+    const app = await start();
+    await begin();
+    const url = await link();
+    const [form, json] = ['application/x-www-form-urlencoded', 'application/json'];
+    for (const [query, body, type] of [
+      ['', 'choice=approve&choice=reject', form],
+      ['', '{"choice":"reject","choice":"approve"}', json],
+      ['?choice=reject', 'choice=approve', form],
+      ['?choice=reject', '{"choice":"approve"}', json],
+      ['?choice=approve&choice=reject', '', form],
+      ['?choice=approve&choice=reject', 'choice=approve', form],
+    ] as const) {
+      expect((await send(app, `${url}${query}`, body, type)).statusCode).toBe(400);
+    }
+    const page = (await app.fastify.inject(`${url}?choice=reject`)).body;
+    // The page of a highlighted choice posts without it: people may press another button.
+    expect(page).toContain('<form method="post" action="?">');
+    expect((await send(app, `${url}?choice=approve`, 'choice=approve', form)).statusCode).toBe(200);
+  });
+
   it('is in nothing that is recorded, and not in the log', async () => {
     failures = 1;
     const shown = `\${waits.approval.url}`;
