@@ -101,9 +101,9 @@ const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
 /**
  * Compiles the secrets of a step. Masks each secret and its parts (the credential of `Bearer abc`, the pairs of a
  * cookie, user and password of Basic, path, segments and query values of a URL), as plain text, percent-encoded or
- * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex. A secret, and a query value
- * whose name suggests one, needs 4 characters; any other part 8, or 16 if it looks like a plain word. Takes time linear
- * in the text, see `searchFor`.
+ * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex; a secret also in lower case,
+ * as in the host of a URL. A secret, and a query value whose name suggests one, needs 4 characters; any other part 8, or
+ * 16 if it looks like a plain word. Takes time linear in the text, see `searchFor`.
  */
 export function maskerOf(secrets: readonly string[]): Masker {
   if (secrets.length === 0) return asItIs;
@@ -118,7 +118,7 @@ export function maskerOf(secrets: readonly string[]): Masker {
 const asItIs: Masker = (value) => value;
 
 function compile(secrets: readonly string[]): Masker {
-  const texts = [...new Set(secrets.flatMap(textsOf))];
+  const texts = [...new Set([...secrets.flatMap(textsOf), ...secrets.flatMap(inHost)])];
   if (texts.length === 0) return asItIs;
   const search = searchFor(texts);
   const mask = (text: string) => maskText(text, search);
@@ -153,6 +153,13 @@ function textsOf(secret: string): string[] {
     ...[...values, ...parts].filter(({ length }) => length >= MIN_PART_LENGTH),
   ];
 }
+
+/** A secret as it is in the host of a URL, where parsing makes it lower-case. */
+function inHost(secret: string): string[] {
+  return secret.length < MIN_SECRET_LENGTH || NOT_IN_HOST.test(secret) ? [] : [secret.toLowerCase()];
+}
+
+const NOT_IN_HOST = /[\s#%/:<>?@[\\\]^|]/;
 
 /** User and password together, and the password alone. */
 function basicOf(secret: string): string[] {

@@ -108,6 +108,16 @@ describe('masking', () => {
     );
   });
 
+  test.each([
+    ['TenantAbc0123', 'connect to tenantabc0123.example.com failed', 'connect to ***.example.com failed'],
+    ['Ten-Ant.Example', 'getaddrinfo ENOTFOUND ten-ant.example', 'getaddrinfo ENOTFOUND ***'],
+    ['ABC', 'abc', 'abc'],
+    ['Tenant/Abc0123', 'tenant/abc0123', 'tenant/abc0123'],
+  ])('of %s in a host, which is lower-case: %s', (secret, text, expected) => {
+    expect(maskerOf([secret])(text)).toBe(expected);
+    expect(maskerOf([secret])(secret)).toBe(secret.length < 4 ? secret : '***');
+  });
+
   const URL_SECRET = 'https://hooks.example.com/services/T01234567/p%20th-Secret?token=t%26k3n&team=north-4711&v=2';
 
   test.each<[string, string, string]>([
