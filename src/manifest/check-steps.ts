@@ -153,12 +153,20 @@ const BURIED = /^(?!(?:env|file):)(.*[\s=,;:/?&@"'(])(env:[A-Za-z_]\w*|file:[\w.
 /** Where references are not read, `env:prod` may be a tag. */
 const MISPLACED = /^((?:.*[\s=,;:/?&@"'(])?)(env:[A-Z][A-Z0-9]*_[A-Z0-9_]*)\b/s;
 
+/** A URL with a secret, marked by NUL, in its host; not one in its user information. */
+const SECRET_HOST = /^\s*https?:\/\/(?:[^/?#\\]*@)?[^/?#@\\]*\0[^/?#@\\]*(?:[/?#\\]|$)/i;
+
 /** References inside longer texts: those that are never read, and those whose value would be stored. */
 function checkParts({ type, inputs }: StepDefinition, path: JsonPath, secretInputs: readonly string[]): Problem[] {
   const problems: Problem[] = [];
   mapStrings(inputs, (text, at) => {
     if (STORED_INPUTS.has(type) && secretsIn(text).length > 0) {
       problems.push(errorAt([...path, ...at], `has secret(), and a ${type} step stores what it is given`));
+    }
+    if (SECRET_HOST.test(text.replace(/\$\{[^}]*\}/g, (inner) => (secretsIn(inner).length > 0 ? '\0' : 'x')))) {
+      problems.push(
+        warningAt([...path, ...at], 'has secret() in the host of a URL; /hosts and /metrics show host names'),
+      );
     }
     const isRead = isSecretInput(at, secretInputs);
     const plain = text.replace(/\$\{[^}]*\}/g, (placeholder) => 'x'.repeat(placeholder.length));

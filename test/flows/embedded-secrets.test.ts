@@ -51,6 +51,27 @@ describe('a reference inside a longer text', () => {
     for (const tag of ['env:prod', 'env:PROD', "${'env:API_TOKEN'}", 'env:API_token']) expect(told(tag)).toEqual([]);
   });
 
+  it('is warned of in the host of a URL, which is shown', () => {
+    const told = (url: string) => issuesOfStep(call({ url })).filter((line) => line.includes('host'));
+    for (const url of [
+      "http://${secret('env:API_TOKEN')}.invalid/x",
+      "https://u:p@a.${secret('env:API_TOKEN')}:8080?x",
+      "HTTPS://${trigger.key}.${secret('env:API_TOKEN')}",
+    ]) {
+      expect(told(url)).toEqual([
+        'warning flow.json steps.call.inputs.url: has secret() in the host of a URL; /hosts and /metrics show host names',
+      ]);
+    }
+    for (const url of [
+      "${secret('env:API_TOKEN')}",
+      "https://u:${secret('env:API_TOKEN')}@a.example/x",
+      "https://a.example/${secret('env:API_TOKEN')}",
+      "https://a.example?${secret('env:API_TOKEN')}",
+    ]) {
+      expect(told(url)).toEqual([]);
+    }
+  });
+
   test.each([
     '${secret(trigger.body.name)}',
     "${secret('env:' + trigger.body.name)}",
