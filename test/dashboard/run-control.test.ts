@@ -144,6 +144,15 @@ describe('figures', () => {
 describe('schedules', () => {
   const job = `flow-${ORDERS_ID}-hourly`;
 
+  it('say of a changed expression that it never fires, also while they are paused', async () => {
+    const change = async (cronExpression: string) =>
+      (await ask('PUT', `/flows/api/schedules/${job}/cron`, { cronExpression })).body.message;
+    expect(await change('0 0 30 2 *')).toBe('The schedule never fires again');
+    await post(`/flows/api/schedules/${job}/pause`);
+    expect(await change('0 0 30 2 *')).toBe('The schedule never fires again');
+    expect(await change('0 * * * *')).toBe('The schedule is paused');
+  });
+
   it('are listed, paused, resumed, changed and triggered', async () => {
     expect((await get('/flows/api/schedules')).body).toEqual([
       {

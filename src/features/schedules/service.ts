@@ -162,7 +162,9 @@ const cronRoute: ApiRoutes = (app, services) => {
     async (request) => {
       const { cronExpression } = parseJsonBody(request, cronBody);
       const changed = await schedulerOf(services).setCron(request.params.jobId, cronExpression);
-      return { success: true, message: nextOf(known(changed, request.params.jobId)) };
+      const schedule = known(changed, request.params.jobId);
+      const fires = nextTicks(schedule, services.clock.now(), 1).length > 0;
+      return { success: true, message: fires ? nextOf(schedule) : NEVER_AGAIN };
     },
   );
 };
@@ -202,10 +204,12 @@ function known<T>(found: T | undefined, jobId: string): T {
   return found;
 }
 
+const NEVER_AGAIN = 'The schedule never fires again';
+
 function nextOf({ nextAt, isPaused, isDraining }: Schedule): string {
   if (isPaused) return 'The schedule is paused';
   if (isDraining) return 'The flow is being drained; the schedule fires again when the drain ends';
-  return nextAt === null ? 'The schedule never fires again' : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
+  return nextAt === null ? NEVER_AGAIN : `The schedule fires at ${isoTimeOrNull(nextAt)}`;
 }
 
 function scheduleView(schedule: Schedule, { catalog }: DashboardServices): z.output<typeof scheduleSchema> {
