@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
+import type { DigestCover } from '../../../src/model/delivery.ts';
 import type { NonceClaim, Store } from '../../../src/store/store.ts';
 import type { StoreUnderTest } from '../conformance.ts';
 import { acceptanceOf, aNonce, aRun, deployOf, flowId, graphOf, id, minute, PLAN, runIds, T0 } from '../samples.ts';
@@ -10,7 +11,7 @@ type Names = Pick<NonceClaim, 'header' | 'value' | 'digest' | 'covers'>;
 const byBytes = (bytes: string): Names => ({ header: '', value: bytes, digest: bytes });
 const byHeader = (header: string, value: string, digest: string): Names => ({ header, value, digest });
 
-const covering = (names: Names, rule: 'body' | 'timestamp' | 'bytes', bodySha256: string): Names => ({
+const covering = (names: Names, rule: DigestCover['rule'], bodySha256: string): Names => ({
   ...names,
   covers: { rule, bodySha256 },
 });
@@ -105,17 +106,20 @@ export function nonceNames({ test }: StoreUnderTest): void {
       expect(await store.accept(again)).toMatchObject({ kind: 'replayed', runId: id(1002) });
     });
 
-    test('whatever headers are named in which order, no known delivery is new', async (store) => {
+    test('whatever headers are named and rules hold in which order, no known delivery is new', async (store) => {
       const header = fc.constantFrom('', 'x-a', 'x-b');
       const delivery = fc.record({
         ids: fc.record({ 'x-a': fc.integer({ min: 0, max: 2 }), 'x-b': fc.integer({ min: 0, max: 2 }) }),
         /** A header that the sender left out. */
         lacks: fc.option(fc.constantFrom('x-a', 'x-b'), { nil: undefined, freq: 5 }),
-        bytes: fc.constantFrom('b', 'c', 'd'),
+        body: fc.constantFrom('b', 'c', 'd'),
+        /** Part of the digest, but under a rule that covers the body alone. */
+        more: fc.constantFrom('1', '2'),
         isTrusted: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 1 }),
       });
       const deploy = fc.record({
         header,
+        rule: fc.constantFrom('body', 'timestamp', 'bytes'),
         isAsked: fc.oneof({ arbitrary: fc.constant(true), weight: 4 }, { arbitrary: fc.constant(false), weight: 1 }),
         isEnforced: fc.boolean(),
         deliveries: fc.array(delivery, { maxLength: 5 }),
@@ -134,21 +138,29 @@ export function nonceNames({ test }: StoreUnderTest): void {
 
 interface Deploy {
   readonly header: '' | 'x-a' | 'x-b';
+  readonly rule: DigestCover['rule'];
   readonly isAsked: boolean;
   readonly isEnforced: boolean;
   readonly deliveries: readonly {
     readonly ids: Readonly<Record<'x-a' | 'x-b', number>>;
     readonly lacks: 'x-a' | 'x-b' | undefined;
-    readonly bytes: string;
+    readonly body: string;
+    readonly more: string;
     readonly isTrusted: boolean;
   }[];
 }
 
-/** The rule itself: as long as the same header is named, its value identifies a delivery; otherwise the bytes do. */
+/**
+ * The rule itself: as long as the same header is named, its value identifies a delivery; otherwise the digest does, or,
+ * if digests cover something else by now, the body of a verified one.
+ */
 function isKnown(claim: NonceClaim, first: NonceClaim): boolean {
   if (!first.isTrusted && claim.isTrusted) return false;
   if (claim.header === first.header && claim.header !== '') return claim.value === first.value;
-  return claim.digest === first.digest;
+  if (claim.covers?.rule === first.covers?.rule) return claim.digest === first.digest;
+  // What a header named and digests covered with more than the body is not found by the body.
+  if (!claim.isTrusted || (first.header !== '' && first.covers?.rule !== 'body')) return false;
+  return claim.covers?.bodySha256 === first.covers?.bodySha256;
 }
 
 /** An unenforced replay is stored too, unless the row of its own name exists. */
@@ -160,11 +172,13 @@ function isSameName(claim: NonceClaim, first: NonceClaim): boolean {
 async function play(store: Store, group: number, deploys: readonly Deploy[]): Promise<void> {
   const accepted: NonceClaim[] = [];
   let n = group * 1000;
-  for (const { header, isEnforced, deliveries, ...deploy } of deploys) {
+  for (const { header, rule, isEnforced, deliveries, ...deploy } of deploys) {
     const isAsked = deploy.isAsked || header !== '';
-    for (const { ids, lacks, bytes, isTrusted } of deliveries) {
+    for (const { ids, lacks, body, more, isTrusted } of deliveries) {
       n += 1;
-      const names = header === '' || header === lacks ? byBytes(bytes) : byHeader(header, `${ids[header]}`, bytes);
+      const digest = rule === 'body' ? body : `${rule} ${more} ${body}`;
+      const given = header === '' || header === lacks ? byBytes(digest) : byHeader(header, `${ids[header]}`, digest);
+      const names = covering(given, rule, body);
       const nonce = aNonce({ ...names, isAsked, isTrusted, isEnforced: isEnforced && isTrusted });
       const result = await store.accept({ run: aRun({ id: id(n), flowId: `flow ${group}` }), nonce });
       const known = isAsked && accepted.some((first) => isKnown(nonce, first));
