@@ -102,7 +102,7 @@ const PLAIN_WORD = /^[A-Z]?[a-z]*([-_][A-Z]?[a-z]+)*$/;
  * Compiles the secrets of a step. Masks each secret and its parts (the credential of `Bearer abc`, the pairs of a
  * cookie, user and password of Basic, path, segments and query values of a URL), as plain text, percent-encoded or
  * escaped for JSON or HTML in any mix, in base64 or base64url at any alignment, and in hex; a secret also in lower case,
- * as in the host of a URL. A secret, and a query value whose name suggests one, needs 4 characters; any other part 8, or
+ * as in the host of a URL, if it is as long as other parts. A secret, and a query value whose name suggests one, needs 4 characters; any other part 8, or
  * 16 if it looks like a plain word. Takes time linear in the text, see `searchFor`.
  */
 export function maskerOf(secrets: readonly string[]): Masker {
@@ -154,9 +154,10 @@ function textsOf(secret: string): string[] {
   ];
 }
 
-/** A secret as it is in the host of a URL, where parsing makes it lower-case. */
+/** A secret as it is in the host of a URL, where parsing makes it lower-case; none that may be a word of other texts. */
 function inHost(secret: string): string[] {
-  return secret.length < MIN_SECRET_LENGTH || NOT_IN_HOST.test(secret) ? [] : [secret.toLowerCase()];
+  const isWord = PLAIN_WORD.test(secret) && secret.length < MIN_WORD_LENGTH;
+  return secret.length < MIN_PART_LENGTH || isWord || NOT_IN_HOST.test(secret) ? [] : [secret.toLowerCase()];
 }
 
 const NOT_IN_HOST = /[\s#%/:<>?@[\\\]^|]/;

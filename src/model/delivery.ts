@@ -156,10 +156,10 @@ export const DETAILS = {
 export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'redeliveredFrom' | 'detail'>) =>
   redeliveredFrom !== undefined && detail?.startsWith(DETAILS.edited) === true;
 
-/** What the digests of a trigger cover under its rules: they change with its scheme and its timestamp header. */
+/** What a digest covers, beside what else digests of the same trigger may cover under the same rule. */
 export interface DigestCover {
-  /** The body alone, the body with its timestamp, or other bytes, which are signed. */
-  readonly rule: 'body' | 'timestamp' | 'bytes';
+  /** Names the fields of the trigger that decide what its digests cover; others name it otherwise. */
+  readonly rule: string;
   /** Hex SHA-256 of the body that the gates saw. */
   readonly bodySha256: string;
 }

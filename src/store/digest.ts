@@ -29,22 +29,24 @@ export function nonceDigest(
   return digestOf(...scopeOf(trigger, isTrusted), header, value);
 }
 
-/**
- * Names a nonce from a header by the signed bytes too, and one without a header by its body; null if `nonceDigest`
- * covers just that.
- */
+/** Names a nonce from a header by its digest too, and another one by its body under the rule of its digest. */
 export function nonceAlias(
   trigger: TriggerName,
   { header, digest, isTrusted, covers }: Pick<NonceClaim, 'header' | 'digest' | 'isTrusted' | 'covers'>,
 ): string | null {
   const scope = scopeOf(trigger, isTrusted);
   if (header !== '') return digestOf(...scope, header, 'signed bytes', digest);
-  if (covers === undefined || covers.rule === 'body') return null;
-  return digestOf(...scope, markOf(covers.rule), 'body', covers.bodySha256);
+  return covers === undefined ? null : digestOf(...scope, markOf(covers.rule), 'body', covers.bodySha256);
 }
 
-/** Stands in the list of a trigger's nonce headers for digests that cover this; no header has such a name. */
-export const markOf = (rule: DigestCover['rule']): string => `:${rule}`;
+const MARK = ':';
+
+/** Stands in the list of a trigger's nonce headers for a rule of its digests; no header has such a name. */
+export const markOf = (rule: DigestCover['rule']): string => `${MARK}${rule}`;
+
+/** The rule of a mark; undefined for a header. */
+export const ruleOfMark = (header: string): string | undefined =>
+  header.startsWith(MARK) ? header.slice(MARK.length) : undefined;
 
 /** Names an event of a trigger. */
 export function eventDigest({ flowId, triggerKey }: TriggerName, id: string): string {

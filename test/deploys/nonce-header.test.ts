@@ -62,6 +62,16 @@ it('while the same header is named, equal bytes under another id are another del
   expect(await deliver('{}', '3')).toBe(409);
 });
 
+it('while no rule changes, deliveries with one body and different digests are different deliveries', async () => {
+  const { deploy, deliver } = await aService();
+  const unsigned = { webhookSignatureScheme: undefined, webhookHmacKey: undefined };
+  await deploy(withInputs({ ...HASHED, ...unsigned, webhookTimestampHeader: 'X-Time' }));
+  const time = `${Math.floor(Date.now() / 1000)}`;
+  const sent = [{}, { 'x-time': time }, { 'x-time': `${Number(time) - 1}` }];
+  for (const headers of sent) expect([headers, await deliver('{}', '1', 'push', headers)]).toEqual([headers, 200]);
+  for (const headers of sent) expect([headers, await deliver('{}', '1', 'push', headers)]).toEqual([headers, 409]);
+});
+
 it.each(['none', 'Stripe', 'Generic', 'Custom'] as const)(
   'no deploy that changes what is signed makes a delivery new that came under the scheme %s',
   async (first) => {

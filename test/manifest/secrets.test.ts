@@ -112,6 +112,8 @@ describe('masking', () => {
     ['TenantAbc0123', 'connect to tenantabc0123.example.com failed', 'connect to ***.example.com failed'],
     ['Ten-Ant.Example', 'getaddrinfo ENOTFOUND ten-ant.example', 'getaddrinfo ENOTFOUND ***'],
     ['ABC', 'abc', 'abc'],
+    ['User', 'the user of users', 'the user of users'],
+    ['Production', 'in production', 'in production'],
     ['Tenant/Abc0123', 'tenant/abc0123', 'tenant/abc0123'],
   ])('of %s in a host, which is lower-case: %s', (secret, text, expected) => {
     expect(maskerOf([secret])(text)).toBe(expected);

@@ -117,6 +117,20 @@ describe('search keys of runs', () => {
     expect(readRows(path, 'SELECT 1 FROM run_key_index')).toEqual([]);
   });
 
+  test('go on where the runs of the last segment are all gone before any batch, at a start', async () => {
+    const path = newPath();
+    const store = await openStore(path);
+    await accept(store, 1, MANY);
+    await purge(store, T0 + 1);
+    await store.close();
+    const again = await openStore(path);
+    await accept(again, MANY + 1, MANY + 100);
+    await accept(again, MANY + 101, MANY + 2 * 2048);
+    const last = readRows<{ segment: number }>(path, 'SELECT segment FROM run_key_segments').at(-1)?.segment;
+    expect(last).toBe(3);
+    await expectFound(again, [MANY + 1, MANY + 2048, MANY + 2 * 2048]);
+  });
+
   describe('of a run that outlives those that came after it', () => {
     async function outlive(): Promise<{ store: Store; rows: (text: string) => unknown[] }> {
       const path = newPath();

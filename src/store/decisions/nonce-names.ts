@@ -1,7 +1,6 @@
 import { DAY_MS } from '../../model/clock.ts';
-import type { DigestCover } from '../../model/delivery.ts';
 import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
-import { eventDigest, markOf, nonceAlias, nonceDigest } from '../digest.ts';
+import { eventDigest, markOf, nonceAlias, nonceDigest, ruleOfMark } from '../digest.ts';
 import type { NonceClaim } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { type Port, Rows, sql } from './port.ts';
@@ -15,7 +14,7 @@ export interface TriggerKey extends TriggerName {
   readonly headers: readonly NamedHeader[];
 }
 
-/** A header whose value named deliveries; '' if none did. With a colon, what the digests covered that named them. */
+/** A header whose value named deliveries; '' if none did. With a colon, the rule of the digests. */
 interface NamedHeader {
   readonly header: string;
   /** No nonce accepted under it lives longer. */
@@ -77,41 +76,40 @@ export function otherNames({ nonce }: NonceCall, keys: readonly TriggerKey[]): N
         const nameDigest = nonceAlias(trigger, name) ?? nonceDigest(trigger, name);
         names.push({ ...of, header, nonce: header === '' ? digest : null, digest: nameDigest, until });
       };
-      for (const { header, until } of headers) {
-        if (header === nonce.header || header.startsWith(':') || until <= nonce.arrivedAt) continue;
-        named(header, nonce.digest, until);
-        // A delivery that was accepted while digests covered the body alone.
-        if (header !== '' && isOther('body', nonce)) named(header, nonce.covers.bodySha256, until);
+      const alive = headers.filter(({ until }) => until > nonce.arrivedAt);
+      const rules = nonce.isTrusted ? otherRules(nonce, alive) : [];
+      const byBody =
+        rules.length > 0 && nonce.covers?.bodySha256 !== nonce.digest ? nonce.covers?.bodySha256 : undefined;
+      for (const { header, until } of alive) {
+        if (ruleOfMark(header) !== undefined) continue;
+        if (header !== nonce.header) named(header, nonce.digest, until);
+        // What a header named has no second name but its digest, which may be that of the body.
+        if (byBody !== undefined && header !== '' && header !== nonce.header) named(header, byBody, until);
       }
-      for (const rule of RULES) {
-        const until = headers.find(({ header }) => header === markOf(rule))?.until ?? 0;
-        if (!isOther(rule, nonce) || until <= nonce.arrivedAt) continue;
-        const { bodySha256 } = nonce.covers;
-        if (rule === 'body') named('', bodySha256, until);
-        else {
-          const digest = nonceAlias(trigger, { header: '', digest: '', isTrusted, covers: { rule, bodySha256 } });
-          if (digest !== null) names.push({ ...of, header: '', nonce: null, digest, until });
-        }
+      for (const { covers, until } of rules) {
+        const digest = nonceAlias(trigger, { header: '', digest: '', isTrusted, covers });
+        if (digest !== null) names.push({ ...of, header: '', nonce: null, digest, until });
       }
     }
   }
   return names;
 }
 
-const RULES: readonly DigestCover['rule'][] = ['body', 'timestamp', 'bytes'];
-
-/** Whether digests of the trigger cover something else now than under that rule. */
-function isOther(rule: DigestCover['rule'], nonce: NonceClaim): nonce is NonceClaim & { covers: DigestCover } {
-  // Nobody vouches for what was not verified: its timestamp may be there or not.
-  return nonce.covers !== undefined && nonce.covers.rule !== rule && nonce.isTrusted;
+/** The rules that digests of the trigger followed, without that of now. */
+function otherRules({ covers }: NonceClaim, headers: readonly NamedHeader[]) {
+  if (covers === undefined) return [];
+  return headers.flatMap(({ header, until }) => {
+    const rule = ruleOfMark(header);
+    return rule === undefined || rule === covers.rule ? [] : [{ covers: { ...covers, rule }, until }];
+  });
 }
 
-/** The entries to store for the header of a nonce, or for what its digest covers; none if they are stored already. */
+/** The entries to store for the header of a nonce and the rule of its digest; none if they are stored already. */
 export function newHeaders({ nonce }: NonceCall, [own]: readonly TriggerKey[]): NamedHeader[] {
   if (nonce === undefined) return [];
   const { header, covers } = nonce;
   const expiresAt = nonceExpiry(nonce);
-  const used = header === '' && covers !== undefined ? [header, markOf(covers.rule)] : [header];
+  const used = covers === undefined ? [header] : [header, markOf(covers.rule)];
   const isKnown = (name: string) => own?.headers.some((known) => known.header === name && known.until >= expiresAt);
   // A day ahead, so that a trigger's row is written once a day.
   return used.filter((name) => isKnown(name) !== true).map((name) => ({ header: name, until: expiresAt + DAY_MS }));

@@ -373,15 +373,15 @@ class ClaimedNames {
   }
 
   keepNonce(call: AcceptCall, row: NonceRow): void {
+    const { flowId, triggerKey } = call;
+    for (const used of newHeaders(call, this.#keysNow(call))) {
+      this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
+    }
     const known = this.nonces.find(row.digest);
     // No gate asks for this nonce now, and the stored one lives nearly as long.
     if (call.nonce?.isAsked === false && known !== undefined && known.expires_at >= call.nonce.expiresAt) return;
     this.nonces.keep(row);
     this.#addAlias(row);
-    const { flowId, triggerKey } = call;
-    for (const used of newHeaders(call, this.#keysNow(call))) {
-      this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
-    }
   }
 
   settle(sql: Sql): void {

@@ -15,7 +15,7 @@ const SEGMENT_RUNS = 2048;
 function prepareIndex(db: Database): () => number {
   const measure = db
     .prepare<[], number>(`
-      SELECT coalesce((SELECT max(seq) FROM runs), 0) - coalesce((SELECT max(last_run) FROM run_key_segments), 0)`)
+      SELECT max(0, coalesce((SELECT max(seq) FROM runs), 0) - coalesce((SELECT max(last_run) FROM run_key_segments), 0))`)
     .pluck();
   const begin = db.prepare<[], { segment: number; after: number }>(
     'SELECT coalesce(max(segment), 0) + 1 AS segment, coalesce(max(last_run), 0) AS after FROM run_key_segments',
@@ -25,7 +25,9 @@ function prepareIndex(db: Database): () => number {
     SELECT ?, k.value ->> 1, i.seq, k.value ->> 0 FROM run_input_rows i CROSS JOIN json_each(i.search_keys) k
     WHERE i.seq > ? AND i.seq <= ? ORDER BY 2, 3, 4`);
   const end = db.prepare('INSERT INTO run_key_segments (segment, last_run) VALUES (?, ?)');
-  const forget = db.prepare('DELETE FROM run_key_segments WHERE last_run < (SELECT min(seq) FROM runs)');
+  const forget = db.prepare(`
+    DELETE FROM run_key_segments
+    WHERE last_run < (SELECT min(seq) FROM runs) AND segment < (SELECT max(segment) FROM run_key_segments)`);
   return () => {
     const left = measure.get() ?? 0;
     const next = begin.get();

@@ -26,6 +26,8 @@ export interface ReplayRule {
   readonly nonceHeader: string | undefined;
   /** Whether the gate names nonces; otherwise it checks only the timestamp. */
   readonly namesNonce: boolean;
+  /** Names the fields that decide what digests cover. */
+  readonly covers: string;
 }
 
 /** A timestamp and whether the signature vouches for it. */
@@ -57,6 +59,22 @@ export const replayGate: GatePlugin<GateSettings> = {
     };
   },
 };
+
+/** The fields that decide what digests of a trigger cover. */
+const COVERING: readonly (keyof WebhookInputs)[] = [
+  'webhookSignatureScheme',
+  'webhookSignatureForm',
+  'webhookSignedPayload',
+  'webhookSignedPayloadStrategy',
+  'webhookSignedPayloadDelimiter',
+  'webhookSignedPayloadVersion',
+  'webhookCustomStrategyName',
+  'webhookDeliveryIdHeader',
+  'webhookTimestampHeader',
+  'webhookTimestampField',
+  'webhookJwtBodyHashClaim',
+  'webhookRequiredComponents',
+];
 
 /** Undefined if the trigger does not configure the gate. */
 export function replayRule(inputs: WebhookInputs, settings: GateSettings): ReplayRule | undefined {
@@ -91,6 +109,7 @@ function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
     timestampHeader: headerName(inputs.webhookTimestampHeader, 'webhookTimestampHeader'),
     nonceHeader,
     namesNonce: toleranceSeconds > 0 || nonceHeader !== undefined,
+    covers: hash('sha256', JSON.stringify(COVERING.map((field) => inputs[field] ?? null))).slice(0, 16),
   };
 }
 
@@ -182,15 +201,9 @@ function digestOf(
   { timestamp, rule }: { timestamp: FoundTimestamp | undefined; rule: ReplayRule },
 ): Pick<NonceEvidence, 'digest' | 'isOfBody' | 'covers'> {
   const signed = evidence.signedBytesSha256;
-  const ofBody = () => hash('sha256', body);
-  if (signed !== undefined) {
-    return { digest: signed, isOfBody: false, covers: { rule: 'bytes', bodySha256: ofBody() } };
-  }
-  const isVerified = evidence.isVerified === true;
-  const counts = timestamp?.isSigned === true || !isVerified;
-  // Without a scheme, deliveries may leave out the header: they are of the same rule as those that have it.
-  const hasTime = isVerified ? timestamp?.isSigned === true : rule.timestampHeader !== undefined;
-  const covers = { rule: hasTime ? 'timestamp' : 'body', bodySha256: ofBody() } as const;
+  const covers = { rule: rule.covers, bodySha256: hash('sha256', body) };
+  if (signed !== undefined) return { digest: signed, isOfBody: false, covers };
+  const counts = timestamp?.isSigned === true || evidence.isVerified !== true;
   const text = counts && timestamp !== undefined ? timestamp.text : '';
   if (text === '') return { digest: covers.bodySha256, isOfBody: true, covers };
   return { digest: createHash('sha256').update(text).update(body).digest('hex'), isOfBody: false, covers };

@@ -18,6 +18,7 @@ const covering = (names: Names, rule: DigestCover['rule'], bodySha256: string): 
 const ofBody = (body: string) => covering(byBytes(body), 'body', body);
 const ofTime = (time: number, body: string) => covering(byBytes(`${time} ${body}`), 'timestamp', body);
 const ofUrl = (url: string, body: string) => covering(byBytes(`${url} ${body}`), 'bytes', body);
+const unsigned = (body: string) => covering(byBytes(body), 'timestamp', body);
 
 export function nonceNames({ test }: StoreUnderTest): void {
   describe('the names of an accepted delivery', () => {
@@ -36,6 +37,8 @@ export function nonceNames({ test }: StoreUnderTest): void {
       ['digests cover a timestamp no longer', ofTime(1, 'b'), ofBody('b'), 'replayed'],
       ['digests cover a timestamp no longer, another body', ofTime(1, 'b'), ofBody('c'), 'accepted'],
       ['digests cover a timestamp as before', ofTime(1, 'b'), ofTime(2, 'b'), 'accepted'],
+      ['a form without it under the same rule', ofTime(1, 'b'), unsigned('b'), 'accepted'],
+      ['a form with it under the same rule', unsigned('b'), ofTime(1, 'b'), 'accepted'],
       ['digests cover other bytes now', ofTime(1, 'b'), ofUrl('/u', 'b'), 'replayed'],
       ['digests cover other bytes as before', ofUrl('/u', 'b'), ofUrl('/v', 'b'), 'accepted'],
       ['digests cover other bytes no longer', ofUrl('/u', 'b'), ofBody('b'), 'replayed'],
@@ -113,13 +116,13 @@ export function nonceNames({ test }: StoreUnderTest): void {
         /** A header that the sender left out. */
         lacks: fc.option(fc.constantFrom('x-a', 'x-b'), { nil: undefined, freq: 5 }),
         body: fc.constantFrom('b', 'c', 'd'),
-        /** Part of the digest, but under a rule that covers the body alone. */
-        more: fc.constantFrom('1', '2'),
+        /** What the digest covers beside the body. */
+        more: fc.constantFrom('', '1', '2'),
         isTrusted: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 1 }),
       });
       const deploy = fc.record({
         header,
-        rule: fc.constantFrom('body', 'timestamp', 'bytes'),
+        rule: fc.constantFrom('one', 'two', 'three'),
         isAsked: fc.oneof({ arbitrary: fc.constant(true), weight: 4 }, { arbitrary: fc.constant(false), weight: 1 }),
         isEnforced: fc.boolean(),
         deliveries: fc.array(delivery, { maxLength: 5 }),
@@ -152,15 +155,17 @@ interface Deploy {
 
 /**
  * The rule itself: as long as the same header is named, its value identifies a delivery; otherwise the digest does, or,
- * if digests cover something else by now, the body of a verified one.
+ * if a verified one follows another rule, its body.
  */
-function isKnown(claim: NonceClaim, first: NonceClaim): boolean {
+function isKnown(claim: NonceClaim, first: NonceClaim, rules: readonly string[]): boolean {
   if (!first.isTrusted && claim.isTrusted) return false;
   if (claim.header === first.header && claim.header !== '') return claim.value === first.value;
-  if (claim.covers?.rule === first.covers?.rule) return claim.digest === first.digest;
-  // What a header named and digests covered with more than the body is not found by the body.
-  if (!claim.isTrusted || (first.header !== '' && first.covers?.rule !== 'body')) return false;
-  return claim.covers?.bodySha256 === first.covers?.bodySha256;
+  if (claim.digest === first.digest) return true;
+  const { rule, bodySha256 } = claim.covers ?? {};
+  if (!claim.isTrusted) return false;
+  if (first.header === '') return first.covers?.rule !== rule && first.covers?.bodySha256 === bodySha256;
+  // What a header named is found by the body only if its digest is that.
+  return first.digest === bodySha256 && rules.some((other) => other !== rule);
 }
 
 /** An unenforced replay is stored too, unless the row of its own name exists. */
@@ -176,12 +181,13 @@ async function play(store: Store, group: number, deploys: readonly Deploy[]): Pr
     const isAsked = deploy.isAsked || header !== '';
     for (const { ids, lacks, body, more, isTrusted } of deliveries) {
       n += 1;
-      const digest = rule === 'body' ? body : `${rule} ${more} ${body}`;
+      const digest = more === '' ? body : `${more} ${body}`;
       const given = header === '' || header === lacks ? byBytes(digest) : byHeader(header, `${ids[header]}`, digest);
       const names = covering(given, rule, body);
       const nonce = aNonce({ ...names, isAsked, isTrusted, isEnforced: isEnforced && isTrusted });
       const result = await store.accept({ run: aRun({ id: id(n), flowId: `flow ${group}` }), nonce });
-      const known = isAsked && accepted.some((first) => isKnown(nonce, first));
+      const rules = accepted.map(({ covers }) => covers?.rule ?? '');
+      const known = isAsked && accepted.some((first) => isKnown(nonce, first, rules));
       const expected = known && nonce.isEnforced ? { kind: 'replayed' } : { kind: 'accepted', isReplay: known };
       expect(result).toMatchObject(expected);
       const hasOwn = isAsked && accepted.some((first) => isSameName(nonce, first));
