@@ -1,4 +1,5 @@
 import { Duration } from '@marcbachmann/cel-js/evaluator';
+import { isCalendarDay } from '../model/written-time.ts';
 import { asInt, ConversionError, ofTimes } from './values.ts';
 
 type Operands = readonly unknown[];
@@ -85,11 +86,10 @@ function readable(operands: Operands, form: RegExp, problem: string): Operands {
 const TIME =
   /^(\d{4}-\d\d-\d\d)[Tt ]((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(\d{1,3})\d*)?([Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
-/** The same time in the form that the library reads. Its `Date` takes 30 February for 2 March. */
+/** The same time in the form that the library reads. */
 function toTime(text: string): string {
   const [, day = '', time, fraction = '0', zone = ''] = TIME.exec(text) ?? [];
-  const date = new Date(`${day}T00:00:00Z`);
-  if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(day)) {
+  if (!isCalendarDay(day)) {
     throw new ConversionError('timestamp() got a text that is not a time as in 2026-01-31T12:00:00Z');
   }
   return `${day}T${time}.${fraction}${zone.toUpperCase()}`;

@@ -9,9 +9,11 @@ export function millisecondsOf(digits: string): number | undefined {
 const DATE = /^((?:19|20|21)\d\d)(\d\d)(\d\d)(?:([01]\d|2[0-3])([0-5]\d)([0-5]\d)?)?$/;
 
 function isDate(digits: string): boolean {
-  const [, year = '', month = '', day = ''] = DATE.exec(digits) ?? [];
-  // The 31st of February would be read as the 3rd of March.
-  return (
-    year !== '' && new Date(`${year}-${month}-${day}T00:00Z`).toJSON()?.startsWith(`${year}-${month}-${day}`) === true
-  );
+  const [whole, year, month, day] = DATE.exec(digits) ?? [];
+  return whole !== undefined && isCalendarDay(`${year}-${month}-${day}`);
+}
+
+/** Whether a text such as `2026-02-28` is a day that exists: `Date` reads the 30th of February as the 2nd of March. */
+export function isCalendarDay(day: string): boolean {
+  return new Date(`${day}T00:00:00Z`).toJSON()?.startsWith(day) === true;
 }
