@@ -2,22 +2,15 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { databaseTarget } from '../../src/config/database.ts';
-import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { readSettings } from '../../src/config/settings.ts';
 import { temporaryFolder } from '../temporary.ts';
+import { linesOf as linesOfReading } from './lines.ts';
 
 function targetOf(environment: Record<string, string>) {
   return databaseTarget(readSettings(environment), '/srv');
 }
 
-function linesOf(environment: Record<string, string>): readonly string[] {
-  try {
-    readSettings(environment);
-    return [];
-  } catch (error) {
-    if (error instanceof SettingsError) return error.lines;
-    throw error;
-  }
-}
+const linesOf = (environment: Record<string, string>) => linesOfReading(() => readSettings(environment));
 
 const local = 'postgres://sluice:hunter2@127.0.0.1:5432/sluice';
 

@@ -1,16 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { readSettings, retiredSettings, SettingsError, settingsWarnings } from '../../src/config/settings.ts';
+import { readSettings, retiredSettings, settingsWarnings } from '../../src/config/settings.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
+import { linesOf as linesOfReading } from './lines.ts';
 
-function linesOf(environment: Record<string, string>, config: Record<string, unknown> = {}): readonly string[] {
-  try {
-    readSettings(environment, config);
-  } catch (error) {
-    if (error instanceof SettingsError) return error.lines;
-    throw error;
-  }
-  return [];
-}
+const linesOf = (environment: Record<string, string>, config: Record<string, unknown> = {}) =>
+  linesOfReading(() => readSettings(environment, config));
 
 describe('settings', () => {
   it('have safe defaults for everything', () => {

@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 import { dashboardAccess } from '../../src/config/credentials.ts';
-import { readSettings, SettingsError } from '../../src/config/settings.ts';
+import { readSettings } from '../../src/config/settings.ts';
 import { ORDERS_ID } from '../dashboard/fixture.ts';
 import { buildApp } from '../database.ts';
 import { temporaryFolder } from '../temporary.ts';
+import { linesOf } from './lines.ts';
 
 const folder = temporaryFolder('tokens');
 const folderOfManifests = join(folder, 'manifests');
@@ -20,16 +21,6 @@ function readFile(content: unknown) {
   const file = join(folder, 'tokens.json');
   writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
   return readSettings({ ...environment, SLUICE_TOKENS: file });
-}
-
-function linesOf(read: () => unknown): readonly string[] {
-  try {
-    read();
-  } catch (error) {
-    if (error instanceof SettingsError) return error.lines;
-    throw error;
-  }
-  return [];
 }
 
 describe('a file of tokens', () => {

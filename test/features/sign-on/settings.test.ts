@@ -1,7 +1,8 @@
 import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 import { dashboardAccess } from '../../../src/config/credentials.ts';
-import { readSettings, SettingsError, settingsWarnings } from '../../../src/config/settings.ts';
+import { readSettings, settingsWarnings } from '../../../src/config/settings.ts';
+import { linesOf } from '../../config/lines.ts';
 import { buildApp } from '../../database.ts';
 import { temporaryFolder } from '../../temporary.ts';
 
@@ -12,16 +13,6 @@ const SIGN_ON = {
   SLUICE_AUTH_GROUPS_HEADER: 'Remote-Groups',
   SLUICE_TRUSTED_PROXIES: '10.0.0.1',
 };
-
-function linesOf(read: () => unknown): readonly string[] {
-  try {
-    read();
-  } catch (error) {
-    if (error instanceof SettingsError) return error.lines;
-    throw error;
-  }
-  return [];
-}
 
 describe('signing on by a proxy', () => {
   const { SLUICE_AUTH_USER_HEADER, SLUICE_AUTH_GROUPS_HEADER, SLUICE_TRUSTED_PROXIES } = SIGN_ON;
