@@ -30,7 +30,7 @@ export interface Credential extends Grant {
 
 type Given = Pick<Settings, 'dashboardUser' | 'dashboardPassword' | 'dashboardToken' | 'tokens'>;
 
-/** Whether a setting says who comes in, so that nobody else does. */
+/** Whether a setting names who has access; then nobody else has it. */
 export function hasCredentials(settings: Settings): boolean {
   return describeSettings().some(({ name, admits }) => {
     const value = settings[name];

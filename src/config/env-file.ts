@@ -47,8 +47,8 @@ function variablesIn(file: string, label: string): Readonly<Record<string, strin
     text = readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = { ENOENT: 'there is no such file', EISDIR: 'is a folder, not a file' }[code ?? ''];
-    throw new SettingsError([`${label}: ${why ?? `cannot be read: ${message}`}`]);
+    const reason = { ENOENT: 'there is no such file', EISDIR: 'is a folder, not a file' }[code ?? ''];
+    throw new SettingsError([`${label}: ${reason ?? `cannot be read: ${message}`}`]);
   }
   if (/[\0\uFFFD]/.test(text)) throw new SettingsError([`${file}: is not UTF-8 text`]);
   const mistakes = mistakesIn(text);

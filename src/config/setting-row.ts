@@ -20,7 +20,7 @@ export interface SettingRow<Schema extends z.ZodType = z.ZodType> {
   problem?(value: NonNullable<z.output<Schema>>): string | undefined;
   /** A reload applies it too. */
   readonly isReadAgain?: true;
-  /** It says who comes in, by credentials or as people of groups: if it is set, nobody else has access. */
+  /** It names who has access, by credentials or as people of groups; if it is set, nobody else has it. */
   readonly admits?: 'credentials' | 'people';
   /** Errors also quote the schema's own message. */
   readonly tellsWhy?: true;

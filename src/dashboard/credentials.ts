@@ -11,7 +11,7 @@ export interface Actor {
   readonly credential?: string;
   /** Set after a login on the login page. */
   readonly session?: { readonly id: string };
-  /** What admits it, if that is no credential: another value once it changes, undefined once it is gone. */
+  /** The state that gives it access without a credential: another value once it changes, undefined once it is gone. */
   readonly standing?: () => unknown;
   /** Whether it may not continue, although what admits it is still there. */
   readonly isEnded?: () => Promise<boolean>;

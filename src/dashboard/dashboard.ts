@@ -64,7 +64,7 @@ export function dashboard(services: DashboardServices): FastifyPluginAsync {
 
 type RequireSender = ReturnType<typeof requireActor>;
 
-/** Without credentials there is no way in, because nobody is kept out. */
+/** Undefined without credentials: then everybody has access, and nobody needs to log in. */
 async function openWaysIn(
   app: FastifyInstance,
   services: DashboardServices,
