@@ -17,6 +17,8 @@ const onSqliteAlone = [
   'test/e2e/start-modules.test.ts',
   'test/dashboard/page.test.ts',
 ];
+// Tests load modules of the page too.
+const oxc = { jsx: { importSource: 'preact' } };
 const setUp = 'test/set-up.ts';
 const setUpWithPostgres = [setUp, 'test/postgres/server-setup.ts'];
 export default defineConfig({
@@ -25,6 +27,7 @@ export default defineConfig({
     projects: [
       // One module registry for all files of a worker: loading the service anew for each took half of the time.
       {
+        oxc,
         test: {
           name: 'fast',
           setupFiles: setUp,
@@ -71,6 +74,7 @@ export default defineConfig({
         },
       },
       {
+        oxc,
         test: {
           name: 'proof-postgres',
           setupFiles: setUpWithPostgres,

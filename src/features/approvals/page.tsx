@@ -1,4 +1,3 @@
 import type { PagePart } from '../../dashboard/web/part.ts';
-import { actions } from './page-words.ts';
 
-export const approvalsPage: PagePart = { name: 'approvals', actions };
+export const approvalsPage: PagePart = { name: 'approvals', actions: { answerByLink: 'Answer by a link' } };

@@ -12,7 +12,6 @@ import { useAnswer } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
 import { runList } from '../runs/page/list.ts';
-import { actions } from './page-words.ts';
 import type { RunBulkAnswers } from './service.ts';
 
 type Action = RunBulkAnswers['BulkAction'];
@@ -293,4 +292,12 @@ function useIntervention(id: string) {
   return known;
 }
 
-export const bulkPage: PagePart = { name: 'bulk', at: { runsTools: BulkActions }, actions };
+export const bulkPage: PagePart = {
+  name: 'bulk',
+  at: { runsTools: BulkActions },
+  actions: {
+    cancelRuns: 'Cancel many runs',
+    rerunRuns: 'Run many again',
+    retryRuns: 'Retry many runs',
+  },
+};

@@ -8,7 +8,6 @@ import { Time } from '../../dashboard/web/kit/time.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { actions } from './page-words.ts';
 import type { consumerSchema } from './service.ts';
 
 type Consumer = z.output<typeof consumerSchema>;
@@ -72,4 +71,11 @@ async function forget(name: string, refresh: () => void): Promise<void> {
   refresh();
 }
 
-export const consumersPage: PagePart = { name: 'consumers', at: { overview: ConsumersPanel }, actions };
+export const consumersPage: PagePart = {
+  name: 'consumers',
+  at: { overview: ConsumersPanel },
+  actions: {
+    openConsumer: 'Forward deliveries',
+    deleteConsumer: 'Forget a consumer',
+  },
+};

@@ -4,7 +4,7 @@ import type { Api } from '../../dashboard/web/api-types.ts';
 import { format } from '../../dashboard/web/format.ts';
 import { FormDialog, toast, type Why } from '../../dashboard/web/kit/overlays.tsx';
 import type { PagePart } from '../../dashboard/web/part.ts';
-import { actions, whileClosed } from './page-words.ts';
+import { whileClosed } from './while-closed.ts';
 
 interface DiscardProps {
   readonly flow: Api['Flow'];
@@ -58,5 +58,5 @@ export const holdPage: PagePart = {
   name: 'hold',
   at: { flowActions: Discard },
   whileClosed,
-  actions,
+  actions: { discardHeld: 'Discard held deliveries' },
 };

@@ -12,7 +12,6 @@ import type { LookRow } from '../../dashboard/web/looks.ts';
 import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { actions } from './page-words.ts';
 import type { hostSchema } from './service.ts';
 
 type Host = z.output<typeof hostSchema>;
@@ -143,5 +142,7 @@ export const hostsPage: PagePart = {
   name: 'hosts',
   routes: [{ path: '/flows/hosts', page: HostsPage, title: 'Hosts' }],
   place: { text: 'Hosts', href: '/flows/hosts', key: 'h', icon: 'hosts', isOfService: true },
-  actions,
+  actions: {
+    closeCircuit: 'Call a host again',
+  },
 };

@@ -9,7 +9,6 @@ import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
 import { DryRunButton } from './dry-run.tsx';
 import { EditAndSend, isEditable } from './edit.tsx';
-import { actions } from './page-words.ts';
 import { ReadinessPage, ReadinessPanel } from './readiness.tsx';
 import { RedeliverMany, RedeliverOne } from './redeliver.tsx';
 import type { DeliveryReviewAnswers } from './service.ts';
@@ -114,5 +113,8 @@ export const reviewPage: PagePart = {
     ),
   },
   flowViews: [{ value: 'readiness', text: 'Safe to enforce?', isOfWebhooks: true, view: ReadinessView }],
-  actions,
+  actions: {
+    redeliverDelivery: 'Redeliver a delivery',
+    redeliverDeliveries: 'Redeliver several deliveries',
+  },
 };

@@ -14,7 +14,6 @@ import type { PagePart } from '../../dashboard/web/part.ts';
 import { useResource } from '../../dashboard/web/resource.ts';
 import { useQuery } from '../../dashboard/web/router.ts';
 import { may } from '../../dashboard/web/scopes.ts';
-import { actions } from './page-words.ts';
 import type { scheduleSchema } from './service.ts';
 
 type Schedule = z.output<typeof scheduleSchema>;
@@ -290,5 +289,10 @@ export const schedulesPage: PagePart = {
   name: 'schedules',
   routes: [{ path: '/flows/schedules', page: SchedulesPage, title: 'Schedules' }],
   place: { text: 'Schedules', href: '/flows/schedules', key: 's', icon: 'schedules' },
-  actions,
+  actions: {
+    pauseSchedule: 'Pause a schedule',
+    resumeSchedule: 'Resume a schedule',
+    triggerSchedule: 'Start a schedule now',
+    changeCron: 'Change when a schedule fires',
+  },
 };

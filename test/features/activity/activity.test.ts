@@ -1,5 +1,4 @@
-import { readdirSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { DashboardAccess } from '../../../src/config/credentials.ts';
 import { StoreUnavailableError } from '../../../src/errors.ts';
@@ -162,11 +161,18 @@ describe('the activity', () => {
   });
 });
 
-/** The page's words for operations. */
-const SOURCES = resolve(import.meta.dirname, '../../../src');
-const WORDS = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('-words.ts'))
-  .map((file) => join(SOURCES, file));
+/** The parts of the page. When they load, they read what a browser knows: the address, and what the service wrote into the page. */
+async function loadPageParts(): Promise<readonly { readonly actions?: object }[]> {
+  vi.stubGlobal('location', { pathname: '/', search: '' });
+  const element = { dataset: {} };
+  vi.stubGlobal('document', { documentElement: element, querySelector: () => null, addEventListener: () => {} });
+  try {
+    // The page needs a browser's types, and tests are checked with those of Node.
+    return (await import(resolve(import.meta.dirname, '../../../src/features/page.ts'))).pageParts;
+  } finally {
+    vi.unstubAllGlobals();
+  }
+}
 
 it('has words on the page for every operation that it may list, and for no other', async () => {
   const dashboard = await startDashboard();
@@ -176,8 +182,8 @@ it('has words on the page for every operation that it may list, and for no other
     .flatMap(([, methods]) => Object.entries(methods))
     .filter(([method]) => method !== 'get')
     .map(([, { operationId }]) => operationId);
-  const ofFeatures = await Promise.all(WORDS.map(async (file): Promise<{ actions: object }> => import(file)));
-  const named = [ACTIONS, ...ofFeatures.map(({ actions }) => actions)].flatMap(Object.keys);
+  const ofFeatures = (await loadPageParts()).flatMap(({ actions = {} }) => Object.keys(actions));
+  const named = [...Object.keys(ACTIONS), ...ofFeatures];
   expect(named.sort()).toEqual(
     [
       ...operations,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { whileClosed } from '../../../src/features/hold/page-words.ts';
+import { whileClosed } from '../../../src/features/hold/while-closed.ts';
 
 const { choice, said } = whileClosed;
 

@@ -26,5 +26,3 @@ export const whileClosed = {
   // Nothing if the triggers decide.
   said: (chosen: string | undefined) => (chosen === 'hold' || chosen === 'refuse' ? { hold: chosen === 'hold' } : {}),
 };
-
-export const actions = { discardHeld: 'Discard held deliveries' };

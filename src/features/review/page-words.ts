@@ -1,5 +1,0 @@
-/** Names of its operations in the activity. */
-export const actions = {
-  redeliverDelivery: 'Redeliver a delivery',
-  redeliverDeliveries: 'Redeliver several deliveries',
-};
