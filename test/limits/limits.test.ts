@@ -18,8 +18,8 @@ import { readAlerts } from '../../src/features/alerts/targets.ts';
 import { AnswerLinks, seal } from '../../src/features/approvals/links.ts';
 import { ownHandshakes } from '../../src/features/handshake/own-handshakes.ts';
 import { createHttpRequestHandler } from '../../src/features/http-request/http-request.ts';
+import { readImport } from '../../src/features/imports/command.ts';
 import { objectsIn } from '../../src/features/imports/imported.ts';
-import { readImport } from '../../src/features/imports/index.ts';
 import { startOfLoop } from '../../src/features/loops/step-types.ts';
 import { refuseLongPage } from '../../src/features/reconcile/source.ts';
 import { createSealedPlans } from '../../src/features/review/sealed-plans.ts';
@@ -203,7 +203,7 @@ const SIZES: Readonly<Record<string, Sized>> = {
   'features/imports/imported.ts MOST_LEVELS': {
     takes: (size) => [...objectsIn(JSON.parse(nested(size + 1)), () => true)].length === 0,
   },
-  'features/imports/index.ts MOST_TRIGGERS': {
+  'features/imports/command.ts MOST_TRIGGERS': {
     takes: async (size) => {
       const sources = times(size, (at) => ({ id: `src_${at}`, name: 'a', type: 'STRIPE' }));
       return (await readImport('hookdeck', JSON.stringify({ models: sources }))).triggers.length === size;

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createTurnLines } from '../../src/telemetry/turn-lines.ts';
+import { createTurnLines } from '../../src/telemetry/service-log.ts';
 
 function open() {
   const handedOn: string[] = [];

@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createLogRetention } from '../../src/features/deliveries/log-retention.ts';
+import { createLogRetention } from '../../src/features/deliveries/service.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openEmptyStore } from '../database.ts';
 import { eventually, until } from '../eventually.ts';

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
 import { z } from 'zod';
 import { field, isoTime, listOf, toList } from '../../dashboard/answer.ts';
 import { type Finding, nameOf, type Situation } from '../../dashboard/attention/finding.ts';
@@ -8,6 +9,7 @@ import { type ApiRoutes, type DashboardServices, rulesFor, servicePart } from '.
 import { limitOf, type Sight, sightOf } from '../../dashboard/sight.ts';
 import { HttpError } from '../../errors.ts';
 import { maskUrl } from '../../manifest/mask.ts';
+import { type Clock, DAY_MS, deletionGuard } from '../../model/clock.ts';
 import {
   DELIVERY_OUTCOMES,
   DETAILS,
@@ -17,10 +19,10 @@ import {
   SHARE_OUTCOMES,
 } from '../../model/delivery.ts';
 import { ENFORCEMENT_MODES, RUN_STATUSES } from '../../model/manifest.ts';
-import type { DeliveryFilter } from '../../store/store.ts';
+import type { DeliveryFilter, Store } from '../../store/store.ts';
+import { createSweeper, type Sweeper } from '../../sweeper.ts';
 import { shownHeaders } from '../../webhooks/headers.ts';
 import { deliveriesAttention } from './attention.ts';
-import { createLogRetention } from './log-retention.ts';
 import { disabledFlows, risingRefusals } from './refusals.ts';
 import { deliveriesStore, type UnevaluatedCount } from './store.ts';
 
@@ -213,6 +215,36 @@ function failedExpressions(
       `in the last 24 hours: ${their} started all the same, and the records say why`;
     const link = `/flows/deliveries?flowId=${flowId}&outcome=unevaluated`;
     return { kind: 'expression_failed', message, link, triggerKey };
+  });
+}
+
+interface LogRetentionServices {
+  readonly store: Pick<Store, 'purgeDeliveries' | 'releaseSpace'>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly retentionDays: number;
+}
+
+// A hundred rows, or this many pages of the file, take a few milliseconds.
+const ROWS_A_CHUNK = 100;
+const PAGES_A_CHUNK = 512;
+
+/** Deletes old records of the delivery log; the store keeps the log's other limits itself. */
+export function createLogRetention({ store, clock, logger, retentionDays }: LogRetentionServices): Sweeper {
+  // Logs nothing: the sweep of runs and nonces uses the same clock and logs it.
+  const mayDelete = deletionGuard(clock, () => {});
+  return createSweeper({
+    sweep: async (inChunks) => {
+      const before = clock.now() - retentionDays * DAY_MS;
+      if (mayDelete()) {
+        await inChunks(async () => (await store.purgeDeliveries({ before, limit: ROWS_A_CHUNK })) === ROWS_A_CHUNK);
+      }
+      await inChunks(async () => (await store.releaseSpace({ pages: PAGES_A_CHUNK })) === PAGES_A_CHUNK);
+    },
+    failure: 'the delivery log could not be trimmed',
+    logger,
+    // Records that the last process left may be too old by now.
+    sweepsAtStart: true,
   });
 }
 

@@ -13,8 +13,9 @@ import { CLEAN } from '../../webhooks/pipeline.ts';
 import type { PreparedTrigger } from '../../webhooks/triggers.ts';
 import { acceptFetched, type FetchedOutcome, type FetchedServices } from './accept-fetched.ts';
 import { type AskFailure, type AskLog, LogError } from './ask-log.ts';
-import { type Lost, oldestOf } from './lost.ts';
 import {
+  type Lost,
+  oldestOf,
   reading,
   type SentWindow,
   type Source,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deliveryLook } from '../../../src/features/deliveries/page/looks.ts';
+import { deliveryLook } from '../../../src/features/deliveries/page/words.ts';
 
 describe('a delivery', () => {
   const accepted: Parameters<typeof deliveryLook>[0] = {

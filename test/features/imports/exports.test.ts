@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { IMPORTED_KINDS, readImport } from '../../../src/features/imports/command.ts';
 import { NotReadable } from '../../../src/features/imports/imported.ts';
-import { IMPORTED_KINDS, readImport } from '../../../src/features/imports/index.ts';
 
 const SECRET = 'a value that nobody may see';
 const read = async (kind: (typeof IMPORTED_KINDS)[number], value: unknown) => readImport(kind, JSON.stringify(value));

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { withSealedKeys } from '../../../src/features/learned-keys/sealed-keys.ts';
+import { withSealedKeys } from '../../../src/features/learned-keys/service.ts';
 import { type LearnedKey, learnedKeysStore } from '../../../src/features/learned-keys/store.ts';
 import { bodySealer, newKey } from '../../../src/store/sealed-body.ts';
 import { openSqliteStore } from '../../../src/store/sqlite/client.ts';

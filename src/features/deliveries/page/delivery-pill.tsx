@@ -1,7 +1,6 @@
 import type { Api } from '../../../dashboard/web/api-types.ts';
 import { Pill } from '../../../dashboard/web/kit/pill.tsx';
-import { deliveryLook } from './looks.ts';
-import { words } from './words.ts';
+import { deliveryLook, words } from './words.ts';
 
 export function DeliveryPill({ delivery }: { delivery: Parameters<typeof deliveryLook>[0] }) {
   const { text, ...look } = deliveryLook(delivery);

@@ -2,9 +2,7 @@ import type { Reconcile } from '../log-schema.ts';
 import type { Source } from '../source.ts';
 import { githubSource } from './github.ts';
 import { graphSource } from './graph.ts';
-import { listSource } from './list.ts';
-import { shopifySource } from './shopify.ts';
-import { stripeSource } from './stripe.ts';
+import { listSource, shopifySource, stripeSource } from './list.ts';
 
 type Sources = { readonly [From in Reconcile['from']]: (config: Extract<Reconcile, { from: From }>) => Source };
 

@@ -6,6 +6,7 @@ import { HEADER_NAME } from '../../../model/delivery.ts';
 import { isExactNumber, isJsonArray, isJsonObject, type Json, parseJson } from '../../../model/json.ts';
 import { LINK, WINDOW_PLACE } from '../list-schema.ts';
 import { TRANSPORT_HEADERS } from '../log-fields.ts';
+import type { Reconcile } from '../log-schema.ts';
 import {
   refuseLongPage,
   type SentWindow,
@@ -274,4 +275,54 @@ function evaluate(
     if (error instanceof ExpressionError) throw new SourceError(error.message);
     throw error;
   }
+}
+
+type StripeConfig = Extract<Reconcile, { from: 'stripe' }>;
+
+/**
+ * Events of the last 30 days that an endpoint has not answered with 2xx, newest first: docs.stripe.com/api/events/list
+ * and docs.stripe.com/webhooks/process-undelivered-events, read 2026-11. Their data is as of their creation, but never
+ * the bytes that were signed.
+ */
+export function stripeSource({ token, types = [], baseUrl = 'https://api.stripe.com' }: StripeConfig): Source {
+  const window = 'created[gte]={since:seconds}&created[lte]={until:seconds}';
+  const ofTypes = types.map((type) => `&types[]=${type}`).join('');
+  return listSource({
+    url: `${baseUrl.replace(/\/$/, '')}/v1/events?limit=100&delivery_success=false&${window}${ofTypes}`,
+    requestHeaders: { authorization: `Bearer ${token}` },
+    items: 'response.body.data',
+    id: 'item.id',
+    time: 'item.created',
+    nextQuery: {
+      starting_after: 'response.body.has_more ? response.body.data[size(response.body.data) - 1].id : ""',
+    },
+  });
+}
+
+type ShopifyConfig = Extract<Reconcile, { from: 'shopify' }>;
+
+/** Without this filter, a list omits closed and cancelled orders. */
+const FILTERS: Readonly<Record<ShopifyConfig['topic'], string>> = {
+  'orders/create': '&status=any',
+  'customers/create': '',
+  'products/create': '',
+};
+
+/**
+ * Shopify has no log of its deliveries, but a delivery contains the resource as in the REST Admin API, which can list
+ * resources by creation time: shopify.dev/docs/api/admin-rest and its page on pagination, read 2026-11. Contents are
+ * those of now.
+ */
+export function shopifySource({ shop, topic, token, version, baseUrl = `https://${shop}` }: ShopifyConfig): Source {
+  const [resource] = topic.split('/');
+  const window = 'created_at_min={since}&created_at_max={until}';
+  return listSource({
+    url: `${baseUrl.replace(/\/$/, '')}/admin/api/${version}/${resource}.json?limit=250&${window}${FILTERS[topic]}`,
+    requestHeaders: { 'x-shopify-access-token': token },
+    items: `response.body.${resource}`,
+    id: 'item.admin_graphql_api_id',
+    time: 'item.created_at',
+    headers: { 'x-shopify-topic': JSON.stringify(topic), 'x-shopify-shop-domain': JSON.stringify(shop) },
+    next: 'link',
+  });
 }
