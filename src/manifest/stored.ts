@@ -31,8 +31,8 @@ export interface OpenedNeeds {
 type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'handlers'>;
 
 /**
- * A stored revision, ready for use. A lost key counts as missing, so the trigger refuses deliveries that it cannot
- * verify, and no legacy key replaces it. `problems` has one line for each.
+ * A stored revision, ready for use. If a secret is lost, no trigger of the flow is served, as with a reference that
+ * cannot be read: the key may come back, and publishers send again. `problems` has one line for each.
  */
 export function storedFlow(
   { name, snapshot, hash, source }: StoredRevision,
@@ -44,12 +44,11 @@ export function storedFlow(
   const filled = withLiterals(snapshot as unknown as Manifest, literals);
   const masked = maskedKeys(filled);
   const lost = [...new Set([...missing, ...masked])];
-  for (const place of lost) report(place, LOST);
   // Empty means no key and, unlike a missing field, prevents the fallback to a legacy name.
   const stored = withLiterals(filled, new Map(masked.map((place) => [place, ''])));
   const forbidden = forbiddenReferences(stored, rules);
   const unserved: UnservedTrigger[] = [];
-  const unread = unreadReferences(stored, rules, files);
+  const unread = new Map([...lost.map((place) => [place, LOST] as const), ...unreadReferences(stored, rules, files)]);
   const webhooks = Object.entries(stored.triggers).flatMap(([triggerKey, trigger]) => {
     if (trigger.type !== 'webhook') return [];
     const path = ['triggers', triggerKey, 'inputs'];
@@ -94,7 +93,7 @@ export function storedFlow(
   return withoutUnfit(flow, rules, { problems, report });
 }
 
-const LOST = 'was in plain text and is not stored in a form that this process can read: what needs it fails';
+const LOST = 'was in plain text and is not stored in a form that this process can read';
 
 /** Places where a trigger has a mask as key. All readers of the snapshot know the mask, so it must never be a key. */
 function maskedKeys({ triggers }: Pick<Manifest, 'triggers'>): string[] {

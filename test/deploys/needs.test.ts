@@ -67,26 +67,32 @@ describe('a secret that was sent in plain text', () => {
     expect([await deliver(app, 'the second key'), await deliver(app)]).toEqual([401, 200]);
   });
 
-  it.skipIf(isOnPostgres())('is lost with its key: the service is not ready, refuses, and says why', async () => {
-    await write(manifest());
-    await start();
-    const [file] = (await readdir(join(workspace.folder, 'data'))).filter((name) => name.endsWith('.key'));
-    const path = join(workspace.folder, 'data', file ?? '');
-    expect((await stat(path)).mode & 0o777).toBe(0o600);
-    const key = await readFile(path);
-    await rm(path);
-    await remove();
-    const app = await start();
-    expect(await ask(app, 'GET', '/health/ready')).toMatchObject({
-      status: 503,
-      answer: { reason: 'secrets_unreadable', message: expect.stringContaining('webhookHmacKey') },
-    });
-    expect(await deliver(app)).toBe(401);
-    await writeFile(path, key);
-    const again = await start();
-    expect((await ask(again, 'GET', '/health/ready')).status).toBe(200);
-    expect(await deliver(again)).toBe(200);
-  });
+  it.skipIf(isOnPostgres()).each(['Enforce', 'Audit', 'Off'])(
+    'is lost with its key: in the mode %s too, publishers send again, and the service says why',
+    async (mode) => {
+      await write(manifest({ webhookEnforcementMode: mode }));
+      await start();
+      const [file] = (await readdir(join(workspace.folder, 'data'))).filter((name) => name.endsWith('.key'));
+      const path = join(workspace.folder, 'data', file ?? '');
+      expect((await stat(path)).mode & 0o777).toBe(0o600);
+      const key = await readFile(path);
+      await rm(path);
+      await remove();
+      const app = await start();
+      expect(await ask(app, 'GET', '/health/ready')).toMatchObject({
+        status: 503,
+        answer: { reason: 'secrets_unreadable', message: expect.stringContaining('webhookHmacKey') },
+      });
+      expect([await deliver(app), await deliver(app, 'a forged key')]).toEqual([503, 503]);
+      expect((await ask(app, 'GET', '/flows/api/attention')).answer).toContainEqual(
+        expect.objectContaining({ kind: 'manifest_unreadable', message: expect.stringContaining('webhookHmacKey') }),
+      );
+      await writeFile(path, key);
+      const again = await start();
+      expect((await ask(again, 'GET', '/health/ready')).status).toBe(200);
+      expect(await deliver(again)).toBe(200);
+    },
+  );
 
   it.skipIf(isOnPostgres())(
     'is not stored anew while its key is lost, whatever else a start finds changed',
@@ -100,7 +106,7 @@ describe('a secret that was sent in plain text', () => {
       await start({ replayToleranceSeconds: 300 });
       const app = await start({ replayToleranceSeconds: 300 });
       expect((await ask(app, 'GET', '/health/ready')).answer).toMatchObject({ reason: 'secrets_unreadable' });
-      expect([await deliver(app), await deliver(app, '***')]).toEqual([401, 401]);
+      expect([await deliver(app), await deliver(app, '***')]).toEqual([503, 503]);
       await writeFile(path, key);
       expect(await deliver(await start())).toBe(200);
     },
