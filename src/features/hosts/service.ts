@@ -154,33 +154,48 @@ export function openCircuits(
   { now, flows }: Pick<Situation, 'now' | 'flows'>,
   waiting: Waiting = new Map(),
 ): Finding<'circuit_open'>[] {
-  return all.flatMap(({ origin, circuits: [circuit], waitingSteps }) => {
-    if (circuit === undefined || !isNotable(circuit)) return [];
-    if (waitingSteps === 0 && circuit.until <= now) return [];
-    const next = circuit.until > now ? iso(circuit.until) : 'now';
-    const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
-    const ofFlow = FLOW_OF_CALLER.exec(circuit.caller ?? '')?.[1] ?? null;
-    const named = ofFlow === null ? circuit.caller : (circuit.caller?.replace(ofFlow, nameOf(ofFlow, flows)) ?? null);
-    const found = (waits: string, flowId: string | null) => ({
-      kind: 'circuit_open' as const,
-      message: `${circuitText(origin, { ...circuit, caller: named })}; ${waits}; next try ${next}${advice}`,
-      link: `/flows/hosts?host=${encodeURIComponent(origin)}`,
-      flowId,
-    });
+  return all.flatMap(({ origin, circuits, waitingSteps }) => {
     const runs = [...(waiting.get(origin) ?? [])];
-    if (runs.length === 0) {
-      return [found(waitingSteps === 1 ? '1 step waits' : `${waitingSteps} steps wait`, ofFlow)];
-    }
-    return runs.map(([flowId, count]) => {
-      const wait =
-        count === 1 ? `1 run of ${nameOf(flowId, flows)} waits` : `${count} runs of ${nameOf(flowId, flows)} wait`;
-      return found(count === WAITING_RUNS ? `at least ${wait}` : wait, flowId);
+    return causesIn(circuits.filter(isNotable)).flatMap((circuit) => {
+      const ofFlow = flowOf(circuit);
+      const theirs = runs.filter(([flowId]) => ofFlow === null || flowId === ofFlow);
+      // Steps of other flows wait for the same host.
+      const steps = runs.length === 0 ? waitingSteps : 0;
+      if (theirs.length === 0 && steps === 0 && circuit.until <= now) return [];
+      const next = circuit.until > now ? iso(circuit.until) : 'now';
+      const advice = circuit.why === 'failed' ? '; check whether it is up' : '';
+      const named = ofFlow === null ? circuit.caller : (circuit.caller?.replace(ofFlow, nameOf(ofFlow, flows)) ?? null);
+      const found = (waits: string, flowId: string | null) => ({
+        kind: 'circuit_open' as const,
+        message: `${circuitText(origin, { ...circuit, caller: named })}; ${waits}; next try ${next}${advice}`,
+        link: `/flows/hosts?host=${encodeURIComponent(origin)}`,
+        flowId,
+      });
+      if (theirs.length === 0) return [found(stepsWait(steps), ofFlow)];
+      return theirs.map(([flowId, count]) => {
+        const wait =
+          count === 1 ? `1 run of ${nameOf(flowId, flows)} waits` : `${count} runs of ${nameOf(flowId, flows)} wait`;
+        return found(count === WAITING_RUNS ? `at least ${wait}` : wait, flowId);
+      });
     });
   });
 }
 
-/** The flow in a name from `callerOf`. */
-const FLOW_OF_CALLER = / of flow ([0-9a-f-]{36})/;
+const stepsWait = (count: number) =>
+  count === 0 ? 'no step waits' : count === 1 ? '1 step waits' : `${count} steps wait`;
+
+/** Of a host's open circuits the one for all requests, which every step waits for, or else the first one of each flow. */
+function causesIn(circuits: readonly OpenCircuit[]): readonly OpenCircuit[] {
+  const first = new Map<string | null, OpenCircuit>();
+  for (const circuit of circuits) if (!first.has(flowOf(circuit))) first.set(flowOf(circuit), circuit);
+  const forAll = first.get(null);
+  return forAll === undefined ? [...first.values()] : [forAll];
+}
+
+/** The flow whose step the circuit is for; null if it is for all requests. */
+function flowOf({ caller }: OpenCircuit): string | null {
+  return / of flow ([0-9a-f-]{36})/.exec(caller ?? '')?.[1] ?? null;
+}
 
 export const hosts = servicePart({
   name: 'hosts',

@@ -66,6 +66,26 @@ describe('hosts that are not called', () => {
     expect(found?.message).toContain('10.0.0.5:8080 fails for step call of flow ERP booking with env:TOKEN since');
   });
 
+  it('are told for each flow by its own circuit, whatever short pause another step was asked for', () => {
+    const other = '6a3f0c1e-2b7d-4c58-9e10-4d2a8b6c7f31';
+    const circuits = [
+      { ...open, why: 'asked' as const, caller: `step a of flow ${other}`, until: NOW + 2_000 },
+      { ...open, why: 'asked' as const, caller: `step b of flow ${FLOW_ID}`, until: NOW + 3_600_000 },
+      { ...open, caller: `step c of flow ${other}` },
+      { ...open, caller: `step d of flow ${other}`, until: NOW - 1 },
+    ];
+    const erp = host('https://erp.example.com', { circuits, waitingSteps: 5 });
+    const runs = new Map([[erp.origin, new Map([[FLOW_ID, 3]])]]);
+    expect(openCircuits([erp], { now: NOW, flows }, runs)).toMatchObject([
+      { flowId: FLOW_ID, message: expect.stringMatching(/for step b of .*; 3 runs of ERP booking wait; .*T13:00Z$/) },
+      { flowId: other, message: expect.stringMatching(/for step c of .*; no step waits; .*T12:01Z;/) },
+    ]);
+    const forAll = { ...erp, circuits: [open, ...circuits] };
+    expect(openCircuits([forAll], { now: NOW, flows }, runs)).toMatchObject([
+      { flowId: FLOW_ID, message: expect.stringMatching(/is down .*; 3 runs of ERP booking wait/) },
+    ]);
+  });
+
   it('come first in the list, then those that fail and those that steps wait for', async () => {
     const list = async () => [
       host('https://a.example.com', { circuits: [] }),
