@@ -158,7 +158,7 @@ export const isEdited = ({ redeliveredFrom, detail }: Pick<DeliveryRecord, 'rede
 
 /** What a digest covers, beside what else digests of the same trigger may cover under the same rule. */
 export interface DigestCover {
-  /** Names the fields of the trigger that decide what its digests cover; others name it otherwise. */
+  /** Names what it covers; digests that cover something else have another rule. */
   readonly rule: string;
   /** Hex SHA-256 of the body that the gates saw. */
   readonly bodySha256: string;

@@ -94,8 +94,6 @@ export interface NonceEvidence {
   readonly value: string;
   /** Hex SHA-256 of the signed bytes, even if a header is named. */
   readonly digest: string;
-  /** Whether the digest covers exactly the body as it arrived. */
-  readonly isOfBody: boolean;
   /** What digests of the trigger cover; absent if this one is made for the delivery. */
   readonly covers?: DigestCover | undefined;
   /** How long the nonce is kept, from the arrival on. */

@@ -347,7 +347,7 @@ function prepare(
     gates,
     chain: gateNames(chain, trigger),
     mode: inputs.webhookEnforcementMode ?? defaultMode,
-    nameDelivery: prepareNames(inputs, settings),
+    nameDelivery: prepareNames(trigger, settings),
     schemeName: scheme?.name ?? null,
     grade: gradeOfScheme(resolved),
     get keys() {

@@ -102,6 +102,26 @@ it.each(['none', 'Stripe', 'Generic', 'Custom'] as const)(
   },
 );
 
+it('no change of the key to another form of the scheme makes a known delivery new', async () => {
+  const { deploy, deliver } = await aService();
+  const body = '{"object_kind":"push"}';
+  const key = Buffer.from('0123456789abcdef01234567');
+  const time = `${Math.floor(Date.now() / 1000)}`;
+  const headers = {
+    'x-gitlab-token': 'a token of GitLab',
+    'webhook-id': 'id-1',
+    'webhook-timestamp': time,
+    'webhook-signature': `v1,${createHmac('sha256', key).update(`id-1.${time}.${body}`).digest('base64')}`,
+  };
+  const token = { webhookHmacKey: headers['x-gitlab-token'] };
+  const signed = { webhookHmacKey: `whsec_${key.toString('base64')}` };
+  const both = { ...signed, webhookHmacKeyPrevious: token.webhookHmacKey };
+  for (const [n, keys] of [token, both, signed, token].entries()) {
+    await deploy(withInputs({ ...HASHED, webhookSignatureScheme: 'GitLab', ...keys }));
+    expect([n, await deliver(body, '1', 'push', headers)]).toEqual([n, n === 0 ? 200 : 409]);
+  }
+});
+
 it.each([
   [
     'two triggers change their slugs',

@@ -84,7 +84,7 @@ describe('runGates', () => {
   it('tells what every gate did and found, those that were not asked too', async () => {
     const evidence: Evidence = {
       replaySkewMs: 5,
-      nonce: { header: 'x-id', value: 'n', digest: 'd', isOfBody: false, lifeMs: 60_000 },
+      nonce: { header: 'x-id', value: 'n', digest: 'd', lifeMs: 60_000 },
       signedTimestamp: { text: '9'.repeat(700), ms: Number.NaN },
       facts: { gate1: { seen: true }, other: { seen: false } },
     };
@@ -205,7 +205,7 @@ describe('runGates', () => {
     const times = fc.array(fc.double({ min: -1e15, max: 8e15, noNaN: true }), { minLength: 1, maxLength: 4 });
     await fc.assert(
       fc.asyncProperty(times, fc.integer({ min: 0, max: 2000 }), async (starts, lifeMs) => {
-        const nonce = { header: '', value: 'n', digest: 'n', isOfBody: true, lifeMs };
+        const nonce = { header: '', value: 'n', digest: 'n', lifeMs };
         const gate: Gate = { name: 'replay', check: () => ({ passed: true, evidence: { nonce } }) };
         for (const receivedAt of starts) {
           const { gateResults } = await runGates([gate], { ...sampleDelivery(), receivedAt }, 'Enforce');

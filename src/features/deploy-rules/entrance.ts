@@ -80,7 +80,7 @@ export function entranceOf(trigger: WebhookTrigger, { preparer, defaultMode, jud
       unverifiedRateLimit: unverifiedLimitOf(inputs, settings),
       rateLimit: limit && { ...limit, isPerIp: countsPerIp(inputs, settings) },
       signature: signature && { ...signature, registration },
-      replay: replayRule(inputs, settings),
+      replay: replayRule(trigger, settings),
       bodySchema: bodySchema && schema,
       operators:
         operators.length === 0

@@ -73,6 +73,6 @@ export async function judgeEdited(delivery: Delivery, trigger: PreparedTrigger) 
   const { judgement, refusal } = await judgeByGates(delivery, { ...trigger, gates });
   const digest = hash('sha256', `${DETAILS.edited} ${delivery.id}`);
   const { lifeMs } = trigger.nameDelivery(delivery, {});
-  const nonce = { header: '', value: digest, digest, isOfBody: false, lifeMs };
+  const nonce = { header: '', value: digest, digest, lifeMs };
   return { trigger, judgement: { ...judgement, evidence: { ...judgement.evidence, nonce } }, refusal };
 }

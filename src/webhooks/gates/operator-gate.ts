@@ -102,7 +102,13 @@ const FORMS: Readonly<Record<keyof Evidence, Test>> = {
   lacksTimestampWithSignature: (value) => value === true,
   replaySkewMs: isNumber,
   retryAfterMs: isNumber,
-  nonce: hasAll({ header: isText, value: isText, digest: isText, isOfBody: isBoolean, lifeMs: Number.isFinite }),
+  nonce: hasAll({
+    header: isText,
+    value: isText,
+    digest: isText,
+    covers: (value) => value === undefined || hasAll({ rule: isText, bodySha256: isText })(value),
+    lifeMs: Number.isFinite,
+  }),
   refusedFor: (value) => Array.isArray(value) && value.every((reason) => REASON_CODES.includes(reason)),
   facts: (value) => Object.values(Object(value)).every((of) => typeof of === 'object' && of !== null),
 };

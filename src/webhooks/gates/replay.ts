@@ -11,8 +11,10 @@ import {
   type NonceEvidence,
   type SignedTimestamp,
   type Verdict,
-  type WebhookInputs,
+  type WebhookTrigger,
 } from '../gate.ts';
+import { type CoverRule, coverRule } from '../schemes/cover-rule.ts';
+import type { SchemeRegistry } from '../schemes/resolve.ts';
 import { timestampMs } from '../schemes/values.ts';
 
 /** The trigger's fields and global defaults that this gate uses. */
@@ -26,9 +28,10 @@ export interface ReplayRule {
   readonly nonceHeader: string | undefined;
   /** Whether the gate names nonces; otherwise it checks only the timestamp. */
   readonly namesNonce: boolean;
-  /** Names the fields that decide what digests cover. */
-  readonly covers: string;
+  readonly covers: CoverRule;
 }
+
+type ReplaySettings = GateSettings & { readonly schemes: SchemeRegistry };
 
 /** A timestamp and whether the signature vouches for it. */
 interface FoundTimestamp extends SignedTimestamp {
@@ -45,10 +48,10 @@ const MARGIN_MS = 6000;
  * Checks the age of a delivery, and names its nonce, so that the acceptance can find out whether it was accepted
  * before. The gate asks no store: a nonce counts as used only once a run was committed with it.
  */
-export const replayGate: GatePlugin<GateSettings> = {
+export const replayGate: GatePlugin<ReplaySettings> = {
   name: 'replay',
-  prepare({ inputs }, settings): Gate | undefined {
-    const rule = replayRule(inputs, settings);
+  prepare(trigger, settings): Gate | undefined {
+    const rule = replayRule(trigger, settings);
     if (rule === undefined) return undefined;
     // The age of an entry in the publisher's own log says nothing.
     const ofAnyAge = { ...rule, toleranceMs: 0 };
@@ -60,38 +63,23 @@ export const replayGate: GatePlugin<GateSettings> = {
   },
 };
 
-/** The fields that decide what digests of a trigger cover. */
-const COVERING: readonly (keyof WebhookInputs)[] = [
-  'webhookSignatureScheme',
-  'webhookSignatureForm',
-  'webhookSignedPayload',
-  'webhookSignedPayloadStrategy',
-  'webhookSignedPayloadDelimiter',
-  'webhookSignedPayloadVersion',
-  'webhookCustomStrategyName',
-  'webhookDeliveryIdHeader',
-  'webhookTimestampHeader',
-  'webhookTimestampField',
-  'webhookJwtBodyHashClaim',
-  'webhookRequiredComponents',
-];
-
 /** Undefined if the trigger does not configure the gate. */
-export function replayRule(inputs: WebhookInputs, settings: GateSettings): ReplayRule | undefined {
-  const rule = ruleOf(inputs, settings);
+export function replayRule(trigger: WebhookTrigger, settings: ReplaySettings): ReplayRule | undefined {
+  const rule = ruleOf(trigger, settings);
   return rule.namesNonce || rule.requiresTimestamp ? rule : undefined;
 }
 
 /** Names a delivery's nonce even if no gate asks for it now, because a later revision may. */
 export type NameDelivery = (delivery: Delivery, evidence: Evidence) => NonceEvidence;
 
-export function prepareNames(inputs: WebhookInputs, settings: GateSettings): NameDelivery {
-  const rule = ruleOf(inputs, settings);
+export function prepareNames(trigger: WebhookTrigger, settings: ReplaySettings): NameDelivery {
+  const rule = ruleOf(trigger, settings);
   return (delivery, evidence) =>
     evidence.nonce ?? nonceOf(delivery, { evidence, timestamp: findTimestamp(delivery, evidence, rule), rule });
 }
 
-function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
+function ruleOf(trigger: WebhookTrigger, settings: ReplaySettings): ReplayRule {
+  const { inputs } = trigger;
   const toleranceSeconds = inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
   if (!Number.isFinite(toleranceSeconds) || toleranceSeconds < 0) {
     throw new GateConfigurationError('webhookReplayToleranceSeconds', 'must be a number of seconds, 0 for no check');
@@ -109,7 +97,7 @@ function ruleOf(inputs: WebhookInputs, settings: GateSettings): ReplayRule {
     timestampHeader: headerName(inputs.webhookTimestampHeader, 'webhookTimestampHeader'),
     nonceHeader,
     namesNonce: toleranceSeconds > 0 || nonceHeader !== undefined,
-    covers: hash('sha256', JSON.stringify(COVERING.map((field) => inputs[field] ?? null))).slice(0, 16),
+    covers: coverRule(trigger, settings),
   };
 }
 
@@ -198,15 +186,21 @@ function sentNonce(delivery: Delivery, evidence: Evidence, { nonceHeader }: Repl
 function digestOf(
   { body }: Delivery,
   evidence: Evidence,
-  { timestamp, rule }: { timestamp: FoundTimestamp | undefined; rule: ReplayRule },
-): Pick<NonceEvidence, 'digest' | 'isOfBody' | 'covers'> {
-  const signed = evidence.signedBytesSha256;
-  const covers = { rule: rule.covers, bodySha256: hash('sha256', body) };
-  if (signed !== undefined) return { digest: signed, isOfBody: false, covers };
-  const counts = timestamp?.isSigned === true || evidence.isVerified !== true;
+  { timestamp, rule: { covers } }: { timestamp: FoundTimestamp | undefined; rule: ReplayRule },
+): Pick<NonceEvidence, 'digest' | 'covers'> {
+  const { signedBytesSha256: signed, isVerified = false } = evidence;
+  const bodySha256 = hash('sha256', body);
+  const counts = timestamp?.isSigned === true || !isVerified;
   const text = counts && timestamp !== undefined ? timestamp.text : '';
-  if (text === '') return { digest: covers.bodySha256, isOfBody: true, covers };
-  return { digest: createHash('sha256').update(text).update(body).digest('hex'), isOfBody: false, covers };
+  const [digest, kind] =
+    signed !== undefined
+      ? [signed, 'bytes']
+      : text === ''
+        ? [bodySha256, 'body']
+        : [createHash('sha256').update(text).update(body).digest('hex'), 'time'];
+  if (!covers.isByVerifier) return { digest, covers: { rule: covers.name, bodySha256 } };
+  // Its code may change without its name. What it did not verify, such as an entry of the publisher's log, shows nothing.
+  return isVerified ? { digest, covers: { rule: `${covers.name}-${kind}`, bodySha256 } } : { digest };
 }
 
 /**

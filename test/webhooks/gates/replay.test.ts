@@ -5,6 +5,8 @@ import type { WebhookInputs } from '../../../src/manifest/webhook-inputs.ts';
 import { type Evidence, GateConfigurationError, type GateSettings } from '../../../src/webhooks/gate.ts';
 import { replayGate } from '../../../src/webhooks/gates/replay.ts';
 import { signatureGate } from '../../../src/webhooks/gates/signature.ts';
+import { createSchemeRegistry } from '../../../src/webhooks/schemes/resolve.ts';
+import type { SignatureVerifier } from '../../../src/webhooks/schemes/spec.ts';
 import { NOW, sampleDelivery, sampleSettings, sampleTrigger } from '../samples.ts';
 
 const SECONDS = NOW / 1000;
@@ -310,5 +312,65 @@ describe('the nonce is kept', () => {
     expect(refusal).toThrow(expect.objectContaining({ field: 'webhookReplayToleranceSeconds' }));
     expect(refusal).toThrow('SLUICE_NONCE_TTL_SECONDS=60');
     expect(() => prepare({ webhookReplayToleranceSeconds: 60 }, { nonceTtlSeconds: 60 })).not.toThrow();
+  });
+});
+
+describe('the name of what digests cover', () => {
+  const acme: SignatureVerifier = { name: 'Acme', verify: () => ({ outcome: 'verified' }) };
+  const parcels = (webhookSignedPayloadStrategy: 'RawBody' | 'TimestampDotBody') => ({
+    name: 'Parcels',
+    headerName: 'X-Parcels',
+    algorithm: 'sha256' as const,
+    encoding: 'base64' as const,
+    signedPayloadStrategy: webhookSignedPayloadStrategy,
+  });
+  const named = async (inputs: WebhookInputs, evidence: Evidence = VERIFIED, spec = parcels('RawBody')) => {
+    const settings = sampleSettings({ schemes: createSchemeRegistry({ verifiers: [acme], specs: [spec] }) });
+    const gate = replayGate.prepare(sampleTrigger({ ...TOLERANT, webhookHmacKey: 'a key', ...inputs }), settings);
+    return (await gate?.check(sampleDelivery({ body: BODY, headers: {} }), evidence))?.evidence?.nonce?.covers?.rule;
+  };
+
+  it.each<[string, WebhookInputs, WebhookInputs]>([
+    ['the spelling of a scheme', { webhookSignatureScheme: 'stripe' }, { webhookSignatureScheme: 'Stripe' }],
+    ['its alias', { webhookSignatureScheme: 'Jira' }, { webhookSignatureScheme: 'Atlassian' }],
+    [
+      'a field that the scheme does not read',
+      { webhookSignatureScheme: 'Stripe' },
+      { webhookSignatureScheme: 'Stripe', webhookTimestampHeader: 'X-Time' },
+    ],
+    [
+      'a key of the same form',
+      { webhookSignatureScheme: 'GitLab', webhookHmacKey: 'one token' },
+      { webhookSignatureScheme: 'GitLab', webhookHmacKey: 'another', webhookHmacKeyPrevious: 'one token' },
+    ],
+    ['an unknown scheme, which is none', {}, { webhookSignatureScheme: 'Nonsense' }],
+  ])('stays with %s', async (_change, one, other) => {
+    expect(await named(one)).toBe(await named(other));
+  });
+
+  it('is another one for a key of another form, alone or beside the former', async () => {
+    const gitlab = (keys: WebhookInputs) => named({ webhookSignatureScheme: 'GitLab', ...keys });
+    const whsec = `whsec_${Buffer.from('k'.repeat(24)).toString('base64')}`;
+    const names = [
+      await gitlab({ webhookHmacKey: 'a token' }),
+      await gitlab({ webhookHmacKey: whsec, webhookHmacKeyPrevious: 'a token' }),
+      await gitlab({ webhookHmacKey: whsec }),
+    ];
+    expect(new Set(names).size).toBe(3);
+    expect(await gitlab({ webhookHmacKey: 'a token', webhookHmacKeyPrevious: whsec })).toBe(names[1]);
+  });
+
+  it('is another one if the registered scheme signs something else', async () => {
+    const inputs = { webhookSignatureScheme: 'Parcels' };
+    expect(await named(inputs)).not.toBe(await named(inputs, VERIFIED, parcels('TimestampDotBody')));
+  });
+
+  it("follows what an operator's verifier covers, and is unknown for what it did not verify", async () => {
+    const inputs = { webhookSignatureScheme: 'Acme' };
+    const covered = [VERIFIED, signedAt(NOW), { ...signedAt(NOW), signedBytesSha256: 'ab'.repeat(32) }];
+    const names = await Promise.all(covered.map((evidence) => named(inputs, evidence)));
+    expect(new Set(names).size).toBe(3);
+    expect(names).not.toContain(undefined);
+    expect(await named(inputs, {})).toBeUndefined();
   });
 });

@@ -1,0 +1,51 @@
+import { hash } from 'node:crypto';
+import { GateConfigurationError, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
+import { resolveScheme, type SchemeRegistry } from './resolve.ts';
+import type { SignatureSpec } from './spec.ts';
+
+/** Names what digests of a trigger cover. */
+export interface CoverRule {
+  readonly name: string;
+  /** Whether an operator's verifier decides: then only a verified delivery shows it. */
+  readonly isByVerifier: boolean;
+}
+
+/** The fields by which the schemes of standards decide what digests cover. */
+const COVERING: readonly (keyof WebhookInputs)[] = [
+  'webhookSignatureForm',
+  'webhookSignedPayload',
+  'webhookTimestampHeader',
+  'webhookTimestampField',
+  'webhookJwtBodyHashClaim',
+  'webhookRequiredComponents',
+];
+
+/** The same name for schemes, in each form of the keys, that cover the same, however their fields are written. */
+export function coverRule(
+  { inputs, keys }: WebhookTrigger,
+  { schemes }: { readonly schemes: SchemeRegistry },
+): CoverRule {
+  const ruleOf = (isByVerifier: boolean, ...parts: readonly unknown[]) => {
+    const name = hash('sha256', JSON.stringify(parts)).slice(0, 16);
+    return { name, isByVerifier };
+  };
+  let scheme: ReturnType<typeof resolveScheme>;
+  try {
+    scheme = resolveScheme(schemes, inputs, keys);
+  } catch (error) {
+    // The signature gate reports it, and the trigger is not served.
+    if (!(error instanceof GateConfigurationError)) throw error;
+  }
+  if (scheme === undefined) return ruleOf(false, inputs.webhookTimestampHeader?.trim().toLowerCase());
+  if (scheme.kind === 'verifier') return ruleOf(true, scheme.verifier.name);
+  if (scheme.kind === 'standard') return ruleOf(false, scheme.standard.name, ...COVERING.map((field) => inputs[field]));
+  const forms = [scheme.spec, scheme.previousSpec ?? scheme.spec].map((spec) => JSON.stringify(signedBy(spec)));
+  return ruleOf(false, ...new Set(forms.sort()));
+}
+
+const signedBy = ({ signs, timestamp, headers, requestForm }: SignatureSpec): object => ({
+  signs,
+  timestamp,
+  headers: headers.map((family) => [family.timestamp, family.deliveryId].map((name) => name?.toLowerCase())),
+  requestForm: requestForm && signedBy(requestForm),
+});
