@@ -336,15 +336,16 @@ class StepDispatcher implements Dispatcher {
       ran();
       if (followed !== undefined) this.#leases.release(lease);
       else if (this.#leases.giveUp(lease)) this.#beginnings.watch(lease.claim);
-      // Another step may have waited for the end of this one.
-      const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && reserved === undefined);
-      if (mayBeNext) this.#claims.expect(0);
       if (followed !== undefined) this.#follow(flowId, followed);
       if (reserved !== undefined && followed !== undefined) {
         this.#workSoon(followed.claims, reserved.lease, this.#hasWaiting ? turnEndsAt : this.#turnEnd());
       }
       reserved?.release();
-      this.#claims.ring();
+      // Another step may have waited for the end of this one, or for a slot that the steps after it leave free.
+      const isFree = (followed?.claims.length ?? 0) < (reserved?.lease.limit ?? 1);
+      const mayBeNext = wasLimited || this.#isLimited(flowId) || (this.#waiting.isKept && isFree);
+      if (mayBeNext) this.#claims.expect(0);
+      else this.#claims.ring();
     };
     const see = async () => {
       const isBegun = await (claim.isUnwritten === true ? this.#begin(lease, slot, after) : true);

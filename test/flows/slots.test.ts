@@ -10,6 +10,7 @@ import {
   stepOf,
   until,
 } from './fixture.ts';
+import { graphOf } from './graphs.ts';
 
 standingTimers();
 
@@ -93,6 +94,13 @@ describe('flows whose steps hang', () => {
       ends.shift()?.();
     }
     await until(() => service.log.events('RunCompleted').length === 10 * hanging + 2);
+  });
+
+  it('leave no slot unused that they kept for a step which must wait for others', async () => {
+    const steps = Array.from({ length: 40 }, (_, n) => `s${n}`);
+    const wiring = { ...Object.fromEntries(steps.map((key) => [key, []])), join: steps };
+    const service = await openStarted({ concurrency: 8 }, graphOf(wiring));
+    expect(await service.ended(await service.trigger())).toMatchObject({ status: 'Succeeded' });
   });
 
   it('take no more than their part when they were quick before', async () => {
