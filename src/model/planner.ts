@@ -56,7 +56,7 @@ export function planNext(graph: WiredGraph, states: StepStates): Plan {
     isSettled = true;
     for (const [stepKey, step] of steps) {
       if (known.has(stepKey)) continue;
-      const reason = brokenEdge(step, known);
+      const reason = brokenEdge(step.upstream, known);
       if (reason === undefined) continue;
       known.set(stepKey, 'Skipped');
       skip.push({ stepKey, reason });
@@ -80,7 +80,7 @@ export function isLarge(graph: WiredGraph): boolean {
 }
 
 /** Whether a graph has one step. */
-export const isAlone = (graph: WiredGraph): boolean => Object.keys(graph).length === 1;
+export const isAlone = (graph: WiredGraph): boolean => !isLarge(graph) && Object.keys(graph).length === 1;
 
 /** Asks for the states of steps; `yield*` gives the answer. */
 type AskStates<Asked> = (stepKeys: readonly string[]) => {
@@ -89,34 +89,41 @@ type AskStates<Asked> = (stepKeys: readonly string[]) => {
 
 /**
  * Plans what follows from a step that has just ended, as `planNext` does, but asks only for the states of its
- * downstream steps. Does not decide whether the run ends. A step with very many upstream steps is planned in its turn:
- * as soon as one of them has not ended, the others are not looked at.
+ * downstream steps. Says whether it saw a step that has not ended, but not whether the run ends. A step with very many
+ * upstream steps is planned in its turn: as soon as one of them has not ended, the others are not looked at.
+ * `lastOpen` notes where that one is, so that it is looked at first when the next of them ends; no plan depends on it.
  */
 export function* planAfter<Asked>(
   graph: WiredGraph,
   ended: string,
-  statesOf: AskStates<Asked>,
-): Generator<Asked, Omit<Plan, 'end'>, unknown> {
+  { statesOf, lastOpen }: { readonly statesOf: AskStates<Asked>; readonly lastOpen: Map<string, number> },
+): Generator<Asked, Omit<Plan, 'end'> & { readonly isOpen: boolean }, unknown> {
   const known = new Map<string, StepStatus>();
   const start: string[] = [];
   const skip: SkippedStep[] = [];
   // A skipped step has ended too, so its downstream steps are looked at, again if they were before.
   for (let changed = [ended]; changed.length > 0; ) {
-    const next = [...new Set(changed.flatMap((key) => graph[key]?.downstream.map(([after]) => after) ?? []))];
-    const few = next.filter((key) => upstreamOf(graph, key).length <= MANY_STEPS);
-    yield* learn(known, [...changed, ...next, ...few.flatMap((key) => upstreamOf(graph, key))], statesOf);
+    const next = new Map<string, StepEdge[]>();
+    for (const key of changed) {
+      for (const [after, edge] of graph[key]?.downstream ?? []) {
+        if (next.get(after)?.push([key, edge]) === undefined) next.set(after, [[key, edge]]);
+      }
+    }
+    const first = [...next.keys()].flatMap((key) => partsOf(graph[key], lastOpen.get(key)).next().value?.keys ?? []);
+    yield* learn(known, [...changed, ...next.keys(), ...first], statesOf);
     changed = [];
-    for (const stepKey of next) {
+    for (const [stepKey, edges] of next) {
       const step = graph[stepKey];
       if (step === undefined || known.has(stepKey)) continue;
-      const upstream = upstreamOf(graph, stepKey);
-      // From the end: steps that are reached last are last, so this soon finds one that has not ended.
-      for (let end = upstream.length; end > 0 && brokenEdge(step, known) === undefined; end -= MANY_STEPS) {
-        const some = upstream.slice(Math.max(0, end - MANY_STEPS), end);
-        yield* learn(known, some, statesOf);
-        if (some.some((key) => !hasEnded(known.get(key) ?? 'Pending'))) break;
+      let reason: string | undefined;
+      for (const { part, keys, end } of partsOf(step, lastOpen.get(stepKey))) {
+        yield* learn(known, keys, statesOf);
+        reason = brokenEdge(part, known);
+        const open = keys.findLastIndex((key) => !hasEnded(known.get(key) ?? 'Pending'));
+        if (open !== -1) lastOpen.set(stepKey, end - keys.length + open + 1);
+        if (open !== -1 || reason !== undefined) break;
       }
-      const reason = brokenEdge(step, known);
+      reason ??= brokenEdge(edges, known);
       if (reason !== undefined) {
         skip.push({ stepKey, reason });
         changed.push(stepKey);
@@ -127,11 +134,18 @@ export function* planAfter<Asked>(
       }
     }
   }
-  return { start, skip };
+  return { start, skip, isOpen: [...known.values()].some((status) => !hasEnded(status)) };
 }
 
-function upstreamOf(graph: WiredGraph, stepKey: string): string[] {
-  return graph[stepKey]?.upstream.map(([before]) => before) ?? [];
+/** The upstream steps of a step up to number `end`, the last first, and then the others; very many in growing parts. */
+function* partsOf({ upstream }: Pick<WiredStep, 'upstream'> = { upstream: [] }, end = upstream.length) {
+  let left = upstream.length;
+  for (let size = left > MANY_STEPS ? 1 : MANY_STEPS; left > 0; size *= 2) {
+    const part = upstream.slice(Math.max(0, end - size), end);
+    yield { part, keys: part.map(([key]) => key), end };
+    left -= part.length;
+    end = end === part.length ? upstream.length : end - part.length;
+  }
 }
 
 /** Asks for the states that are not known yet. */
@@ -152,7 +166,7 @@ function isReady({ upstream }: WiredStep, known: StepStates): boolean {
   });
 }
 
-function brokenEdge({ upstream }: WiredStep, known: StepStates): string | undefined {
+function brokenEdge(upstream: readonly StepEdge[], known: StepStates): string | undefined {
   for (const [stepKey, edge] of upstream) {
     const status = known.get(stepKey);
     if (status !== undefined && hasEnded(status) && !edge.statuses.includes(status)) {

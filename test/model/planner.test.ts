@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Graph, StepStatus } from '../../src/model/manifest.ts';
-import { planAfter, planNext, wire } from '../../src/model/planner.ts';
+import { isAlone, isLarge, planAfter, planNext, type WiredGraph, wire } from '../../src/model/planner.ts';
 import { graphOf } from '../flows/graphs.ts';
 
 const chain = graphOf({ a: [], b: ['a'], c: ['b'] });
@@ -189,15 +189,16 @@ describe('any run of any graph', () => {
 });
 
 /** Plans after one step, and counts the steps whose states were asked. */
-function localPlan(graph: Graph, ended: string, states: ReadonlyMap<string, StepStatus>) {
+function localPlan(graph: WiredGraph, ended: string, states: ReadonlyMap<string, StepStatus>, lastOpen = new Map()) {
   let asked = 0;
-  const plan = planAfter(wire(graph), ended, function* (stepKeys) {
+  const statesOf = function* (stepKeys: readonly string[]) {
     asked += stepKeys.length;
-    return new Map([...states].filter(([stepKey]) => stepKeys.includes(stepKey)));
-  }).next();
+    return new Map(stepKeys.flatMap((key) => (states.has(key) ? [[key, states.get(key) ?? 'Pending']] : [])));
+  };
+  const plan = planAfter(graph, ended, { statesOf, lastOpen }).next();
   if (plan.done !== true) throw new Error('it suspended');
-  const { start, skip } = plan.value;
-  return { start: start.toSorted(), skip: skip.map(({ stepKey }) => stepKey).toSorted(), asked };
+  const { start, skip, isOpen } = plan.value;
+  return { start: start.toSorted(), skip: skip.map(({ stepKey }) => stepKey).toSorted(), isOpen, asked };
 }
 
 describe('planAfter', () => {
@@ -215,7 +216,7 @@ describe('planAfter', () => {
           const ended = running[(order.next().value ?? 0) % running.length] ?? '';
           states.set(ended, outcomes[Number(ended.slice(1))] ?? 'Succeeded');
           const whole = summary(graph, states);
-          const local = localPlan(graph, ended, states);
+          const local = localPlan(wire(graph), ended, states);
           expect(local).toMatchObject({ start: whole.start.toSorted(), skip: whole.skip.toSorted() });
           for (const stepKey of whole.start) states.set(stepKey, 'Running');
           for (const stepKey of whole.skip) states.set(stepKey, 'Skipped');
@@ -239,15 +240,109 @@ describe('planAfter', () => {
     ],
     ['starts once', ofAll('Succeeded', { join: 'Running' }), { start: [], skip: [] }],
   ])('a step %s', (_rule, states, plan) => {
-    expect(localPlan(wide, 's7', states)).toMatchObject(plan);
+    expect(localPlan(wire(wide), 's7', states)).toMatchObject(plan);
   });
 
   it('asks for few states while others have not ended', () => {
-    expect(localPlan(wide, 's7', ofAll('Running', { s7: 'Succeeded' })).asked).toBeLessThan(100);
+    expect(localPlan(wire(wide), 's7', ofAll('Running', { s7: 'Succeeded' })).asked).toBe(3);
     const long = graphOf(Object.fromEntries(many.map((key, index) => [key, index === 0 ? [] : [`s${index - 1}`]])));
     const reached = new Map<string, StepStatus>(many.slice(0, 500).map((key) => [key, 'Succeeded']));
-    expect(localPlan(long, 's499', reached)).toEqual({ start: ['s500'], skip: [], asked: 2 });
+    expect(localPlan(wire(long), 's499', reached)).toEqual({ start: ['s500'], skip: [], isOpen: true, asked: 2 });
   });
+
+  /** Steps of which many run first and many after one of those, and two steps that run after all of them. */
+  const anyWideRun = fc
+    .record({
+      first: fc.integer({ min: 35, max: 60 }),
+      second: fc.integer({ min: 35, max: 60 }),
+      /** Which steps need more than the end of a step before them, and what that is. */
+      strict: fc.dictionary(fc.nat(120).map(String), fc.subarray(endings, { minLength: 1 }), { maxKeys: 6 }),
+      failing: fc.array(fc.nat(120), { maxLength: 5 }),
+      order: fc.infiniteStream(fc.nat()),
+      /** Where steps that had not ended were found before. */
+      found: fc.infiniteStream(fc.integer({ min: 1, max: 70 })),
+    })
+    .map(({ first, second, strict, ...run }) => {
+      const keys = Array.from({ length: first + second }, (_, n) => `s${n}`);
+      const edgeFrom = (n: number) => [`s${n}`, strict[String(n)] ?? endings] as const;
+      const all = Object.fromEntries(keys.map((_, n) => edgeFrom(n)));
+      const wiring = keys.map((key, n) => [key, n < first ? [] : Object.fromEntries([edgeFrom(n - first)])] as const);
+      return { ...run, graph: graphOf({ ...Object.fromEntries(wiring), join: all, other: { ...all, join: endings } }) };
+    });
+
+  it('says so of a step with very many upstream steps, wherever one of them had not ended before', () => {
+    fc.assert(
+      fc.property(anyWideRun, ({ graph, failing, order, found }) => {
+        const wired = wire(graph);
+        const states = new Map<string, StepStatus>(planNext(wired, new Map()).start.map((key) => [key, 'Running']));
+        const lastOpen = new Map<string, number>();
+        for (let ends = 0; ; ends += 1) {
+          const running = [...states].flatMap(([stepKey, status]) => (status === 'Running' ? [stepKey] : []));
+          if (running.length === 0) break;
+          const ended = running[(order.next().value ?? 0) % running.length] ?? '';
+          states.set(ended, failing.includes(Number(ended.slice(1))) ? 'Failed' : 'Succeeded');
+          if (ends % 7 === 0) lastOpen.set('join', found.next().value ?? 1);
+          const whole = summary(graph, states);
+          const local = localPlan(wired, ended, states, lastOpen);
+          expect(local).toMatchObject({ start: whole.start.toSorted(), skip: whole.skip.toSorted() });
+          if (local.isOpen) expect(whole.end).toBe(null);
+          for (const stepKey of whole.start) states.set(stepKey, 'Running');
+          for (const stepKey of whole.skip) states.set(stepKey, 'Skipped');
+        }
+        expect(states.size).toBe(Object.keys(graph).length);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  /** What is asked and read of the graph until all upstream steps of one step have ended. */
+  function costOfJoin(count: number, nthOf: (n: number) => number): number {
+    const keys = Array.from({ length: count }, (_, n) => `s${n}`);
+    const { join, ...others } = wire(graphOf({ ...Object.fromEntries(keys.map((key) => [key, []])), join: keys }));
+    if (join === undefined) throw new Error('there is no join');
+    let cost = 0;
+    const upstream = new Proxy(join.upstream, {
+      get(edges, member) {
+        if (typeof member === 'string' && /^\d+$/.test(member)) cost += 1;
+        return Reflect.get(edges, member);
+      },
+    });
+    const graph = { ...others, join: { ...join, upstream } };
+    const states = new Map<string, StepStatus>(keys.map((key) => [key, 'Running']));
+    const lastOpen = new Map<string, number>();
+    const plans = keys.map((_, n) => {
+      const ended = `s${nthOf(n)}`;
+      states.set(ended, 'Succeeded');
+      const { start, asked } = localPlan(graph, ended, states, lastOpen);
+      cost += asked;
+      return start;
+    });
+    expect(plans.flat()).toEqual(['join']);
+    expect(plans.at(-1)).toEqual(['join']);
+    return cost;
+  }
+
+  it.each<[string, (n: number, count: number) => number]>([
+    ['in their order', (n) => n],
+    ['from the last to the first', (n, count) => count - 1 - n],
+    ['from the middle', (n, count) => (n + count / 2) % count],
+    ['in a mixed order', (n, count) => (n * 7919) % count],
+  ])('costs no more for each upstream step if they are many times more and end %s', (_, nthOf) => {
+    const costOf = (count: number) => costOfJoin(count, (n) => nthOf(n, count)) / count;
+    expect(costOf(3200)).toBeLessThan(costOf(400) + 1);
+  });
+});
+
+it('counts the steps of a graph once', () => {
+  let reads = 0;
+  const watched = new Proxy(wire(graphOf(Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`s${n}`, []])))), {
+    ownKeys(graph) {
+      reads += 1;
+      return Reflect.ownKeys(graph);
+    },
+  });
+  for (let ends = 0; ends < 9; ends += 1) expect([isLarge(watched), isAlone(watched)]).toEqual([true, false]);
+  expect(reads).toBe(1);
 });
 
 it('reads a graph a bounded number of times, however many steps it has', () => {

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { RunStatus } from '../../model/manifest.ts';
 import { isAlone, isLarge, planAfter, planNext, type WiredGraph } from '../../model/planner.ts';
 import { STOP_ERRORS } from '../../model/run.ts';
@@ -174,9 +175,14 @@ function* planScope(
 
 /** What follows from a step of a large graph; undefined where that may be the end of the run. */
 function* planLocally({ rows, runId }: Progress, graph: WiredGraph, ended: string) {
-  const plan = yield* planAfter(graph, ended, (stepKeys) => rows.statesOf(runId, stepKeys));
-  return plan.start.length > 0 || (yield* rows.hasOpenStep(runId)) ? { ...plan, end: null } : undefined;
+  const recent = (yield* rows.port()).kept(lastOpenSteps);
+  const lastOpen = recent.get(runId) ?? new Map<string, number>();
+  recent.set(runId, lastOpen);
+  const plan = yield* planAfter(graph, ended, { statesOf: (stepKeys) => rows.statesOf(runId, stepKeys), lastOpen });
+  return plan.isOpen || (yield* rows.hasOpenStep(runId)) ? { ...plan, end: null } : undefined;
 }
+
+const lastOpenSteps = () => new LRUCache<string, Map<string, number>>({ max: 1000 });
 
 /** Inserts a step that is to start: leased where the caller has a slot for it, else due. */
 function* startStep(
