@@ -52,16 +52,14 @@ export function planNext(graph: WiredGraph, states: StepStates): Plan {
   const steps = Object.entries(graph);
   const known = new Map(states);
   const skip: SkippedStep[] = [];
-  for (let isSettled = false; !isSettled; ) {
-    isSettled = true;
-    for (const [stepKey, step] of steps) {
-      if (known.has(stepKey)) continue;
-      const reason = brokenEdge(step.upstream, known);
-      if (reason === undefined) continue;
-      known.set(stepKey, 'Skipped');
-      skip.push({ stepKey, reason });
-      isSettled = false;
-    }
+  // Every step with all of its edges, and then the steps after each skipped one, with the edge from that one.
+  const looked: [string, readonly StepEdge[]][] = steps.map(([stepKey, { upstream }]) => [stepKey, upstream]);
+  for (const [stepKey, edges] of looked) {
+    const reason = known.has(stepKey) ? undefined : brokenEdge(edges, known);
+    if (reason === undefined) continue;
+    known.set(stepKey, 'Skipped');
+    skip.push({ stepKey, reason });
+    for (const [after, edge] of graph[stepKey]?.downstream ?? []) looked.push([after, [[stepKey, edge]]]);
   }
   const start = steps.flatMap(([stepKey, step]) => (known.has(stepKey) || !isReady(step, known) ? [] : [stepKey]));
   return { start, skip, end: start.length === 0 ? runEnd(steps, known) : null };

@@ -1,5 +1,5 @@
-import type { Graph } from '../../model/manifest.ts';
-import { parseRuntimeKey, stepAt } from '../../model/runtime-keys.ts';
+import type { WiredGraph } from '../../model/planner.ts';
+import { graphOfScope, parseRuntimeKey, stepAt } from '../../model/runtime-keys.ts';
 import type { Store } from '../store.ts';
 import type { Decision } from './decision.ts';
 import type { RetriedRun } from './follower.ts';
@@ -48,16 +48,12 @@ function forgetAfter({ rows, runId, graph }: RetriedRun, stepKey: string): void 
 }
 
 /** Runtime keys of all steps of the scope that run after this one, directly or not. */
-function downstreamOf(graph: Graph, stepKey: string): string[] {
-  const { scope, localKey, iteration } = parseRuntimeKey(stepKey);
-  const own = iteration === null ? graph : (stepAt(graph, iteration.loopKey)?.steps ?? {});
+function downstreamOf(graph: WiredGraph, stepKey: string): string[] {
+  const { scope, localKey } = parseRuntimeKey(stepKey);
+  const own = graphOfScope(graph, scope);
   const found = new Set([localKey]);
-  for (let size = 0; size !== found.size; ) {
-    size = found.size;
-    for (const [key, { runAfter }] of Object.entries(own)) {
-      if (Object.keys(runAfter).some((upstream) => found.has(upstream))) found.add(key);
-    }
-  }
+  // It grows while it is read.
+  for (const key of found) for (const [after] of own?.[key]?.downstream ?? []) found.add(after);
   found.delete(localKey);
   return [...found].map((key) => `${scope}${key}`);
 }

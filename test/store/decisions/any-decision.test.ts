@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Graph } from '../../../src/model/manifest.ts';
-import { entryOf } from '../../../src/model/planner.ts';
+import { entryOf, wire } from '../../../src/model/planner.ts';
 import { claim, type DueStep } from '../../../src/store/decisions/claim.ts';
-import { type Answers, type Decision, decide, decideNow } from '../../../src/store/decisions/decision.ts';
+import { type Answers, type Decision, decide, decideNow, known } from '../../../src/store/decisions/decision.ts';
 import { advance } from '../../../src/store/decisions/follow.ts';
 import { retryStep } from '../../../src/store/decisions/retry.ts';
 import type { RunRows } from '../../../src/store/decisions/rows.ts';
@@ -165,4 +165,28 @@ it('waits twice to advance a plain step: for its lease and for the states', asyn
   for (; step.done !== true; step = decision.next(await step.value)) waits += 1;
   expect(waits).toBe(2);
   expect(step.value?.dispatched).toEqual(['b', 'l']);
+});
+
+it('retries the first of many steps at a cost for each that does not grow with their number, though it is listed last', () => {
+  const costOf = (count: number) => {
+    const chain = Array.from({ length: count }, (_, n) => [`s${n}`, n === 0 ? [] : [`s${n - 1}`]] as const);
+    const long = graphOf(Object.fromEntries(chain.toReversed()));
+    let reads = 0;
+    const watched = new Proxy(wire(long), {
+      get(steps, stepKey) {
+        reads += 1;
+        return Reflect.get(steps, stepKey);
+      },
+    });
+    const memory = aMemoryRun(chain.map(([stepKey]) => stepKey));
+    for (const step of memory.steps.values()) Object.assign(step, { status: 'Skipped', dueAt: null });
+    Object.assign(memory.steps.get('s0') ?? {}, { status: 'Failed' });
+    memory.run.status = 'Failed';
+    const rows: RunRows = { ...memoryRows(memory, long, (reads) => reads), graphOf: () => known(watched) };
+    const retried = decideNow(retryStep(rows, { runId, stepKey: 's0', at: 1 }));
+    expect(retried).toEqual({ kind: 'accepted', steps: ['s0'] });
+    expect([...memory.steps.keys()]).toEqual(['s0']);
+    return reads / count;
+  };
+  expect(costOf(1000)).toBeLessThan(costOf(100) + 1);
 });
