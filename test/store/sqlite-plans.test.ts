@@ -13,7 +13,7 @@ import { membersOf } from '../../src/store/sqlite/port.ts';
 import { dispatchOperations, prepareTurns } from '../../src/store/sqlite/turns.ts';
 import type { Claim } from '../../src/store/store.ts';
 import { countRecords } from './count-records.ts';
-import { flowId, id, T0 } from './samples.ts';
+import { flowId, graphOf, id, T0 } from './samples.ts';
 
 const db = new SqliteDatabase(':memory:');
 defineFunctions(db);
@@ -285,6 +285,45 @@ describe('an outcome', () => {
       'SEARCH s USING INDEX sqlite_autoindex_steps_1 (run_id=? AND step_key=?)',
       'SEARCH r USING INDEX sqlite_autoindex_runs_1 (id=?)',
     ]);
+  });
+});
+
+describe('the outcome of a step of a large graph', () => {
+  const advance = membersOf(verbsWith({})).advance.prepare(watched);
+
+  /** What outcomes ask, but for the first, which reads the graph, and the last, after which one step follows. */
+  function questionsOf(number: number, count: number, order: (keys: string[]) => string[]) {
+    const runId = id(number);
+    const keys = Array.from({ length: count }, (_, n) => `s${String(n).padStart(4, '0')}`);
+    const snapshot = { steps: graphOf({ ...Object.fromEntries(keys.map((key) => [key, []])), join: keys }) };
+    db.exec(`
+      INSERT INTO runs (id, flow_id, flow_name, flow_version, revision, status, trigger_key, trigger_type, started_at)
+      VALUES ('${runId}', '${flowId}', 'orders', '1', ${number}, 'Running', 'hook', 'webhook', ${T0});
+      INSERT INTO revisions (flow_id, revision, name, version, hash, digest, created_at, access, overrides, findings,
+        acting_steps, snapshot)
+      VALUES ('${flowId}', ${number}, '', '1', '', '', ${T0}, 'same', '[]', '[]', '[]', '${JSON.stringify(snapshot)}')`);
+    const insert = db.prepare(`
+      INSERT INTO steps (run_id, flow_id, step_key, step_type, status, due_at, lease_token)
+      VALUES ('${runId}', '${flowId}', ?, 'NoOp', 'Running', ${T0}, 'me~1')`);
+    for (const key of keys) insert.run(key);
+    const questions = order(keys).map((stepKey) => {
+      asked.length = 0;
+      const token = tokenOf(runId, stepKey, 'me~1');
+      advance({ runId, stepKey, token, at: T0, input: {}, result: { kind: 'succeeded', output: null } });
+      return asked.filter(({ sql }) => /^\s*SELECT/.test(sql)).map(({ values }) => JSON.stringify(values).length);
+    });
+    const joined = db.prepare("SELECT status FROM steps WHERE step_key = 'join'").get();
+    db.exec(`DELETE FROM steps; DELETE FROM runs WHERE id = '${runId}'; DELETE FROM revisions`);
+    expect(joined).toEqual({ status: 'Pending' });
+    const others = questions.slice(1, -1);
+    return { most: Math.max(...others.map(({ length }) => length)), characters: Math.max(...others.flat()) };
+  }
+
+  it.each<[string, number, (keys: string[]) => string[]]>([
+    ['in their order', 20, (keys) => keys],
+    ['from the last to the first', 30, (keys) => keys.toReversed()],
+  ])('asks no more the more steps come before the same step, though they end %s', (_, number, order) => {
+    expect(questionsOf(number + 1, 800, order)).toEqual(questionsOf(number, 100, order));
   });
 });
 
