@@ -149,8 +149,7 @@ function* planScope(
 ): Decision<void> {
   const { rows, runId, at } = progress;
   const graph = yield* graphIn(progress, scope);
-  const isLocal = scope === '' && ended !== undefined && isLarge(graph);
-  const local = isLocal ? yield* planLocally(progress, graph, ended) : undefined;
+  const local = ended !== undefined && isLarge(graph) ? yield* planLocally(progress, graph, scope + ended) : undefined;
   // The only step of its scope is all that there is to know.
   const only = ended !== undefined && status !== undefined && isAlone(graph) ? new Map([[ended, status]]) : undefined;
   const plan = local ?? planNext(graph, only ?? (yield* states ?? rows.statesIn(runId, scope, graph)));
@@ -173,13 +172,16 @@ function* planScope(
   }
 }
 
-/** What follows from a step of a large graph; undefined where that may be the end of the run. */
+/** What follows from a step of a large graph; undefined where that may be the end of its scope. */
 function* planLocally({ rows, runId }: Progress, graph: WiredGraph, ended: string) {
+  const { scope, localKey } = parseRuntimeKey(ended);
   const recent = (yield* rows.port()).kept(lastOpenSteps);
-  const lastOpen = recent.get(runId) ?? new Map<string, number>();
-  recent.set(runId, lastOpen);
-  const plan = yield* planAfter(graph, ended, { statesOf: (stepKeys) => rows.statesOf(runId, stepKeys), lastOpen });
-  return plan.isOpen || (yield* rows.hasOpenStep(runId)) ? { ...plan, end: null } : undefined;
+  const name = `${runId} ${scope}`;
+  const lastOpen = recent.get(name) ?? new Map<string, number>();
+  recent.set(name, lastOpen);
+  const statesOf = (keys: readonly string[]) => rows.statesOf(runId, scope, keys);
+  const plan = yield* planAfter(graph, localKey, { statesOf, lastOpen });
+  return plan.isOpen || (yield* rows.hasOpenStep(runId, scope)) ? { ...plan, end: null } : undefined;
 }
 
 const lastOpenSteps = () => new LRUCache<string, Map<string, number>>({ max: 1000 });

@@ -83,10 +83,10 @@ export interface RunReads {
   graphOf(flowId: string, revision: number): WiredGraph;
   /** Statuses of the steps of one scope that have been reached, by their keys in the graph of the scope. */
   statesIn(runId: string, scope: string, graph: WiredGraph): ReadonlyMap<string, StepStatus>;
-  /** As `statesIn`, of some steps outside of loops. */
-  statesOf(runId: string, stepKeys: readonly string[]): ReadonlyMap<string, StepStatus>;
-  /** Whether a step of the run has been reached and has not ended. */
-  hasOpenStep(runId: string): boolean;
+  /** As `statesIn`, of some steps. */
+  statesOf(runId: string, scope: string, keys: readonly string[]): ReadonlyMap<string, StepStatus>;
+  /** Whether a step of the scope, or of one in it, has been reached and has not ended. */
+  hasOpenStep(runId: string, scope: string): boolean;
   findStep(
     runId: string,
     stepKey: string,

@@ -9,28 +9,29 @@ import { ORIGIN_OF_STEP } from './waits.ts';
 type Read = 'statesIn' | 'statesOf' | 'hasOpenStep' | 'findStep' | 'findWait' | 'findAttemptStart';
 
 export function stepReads(port: Port): Pick<Asks<RunReads>, Read> {
-  const statesOf = (runId: string, keys: readonly string[]) =>
-    port.all<{ stepKey: string; status: StepStatus }>(sql`
+  function* statesOf(runId: string, scope: string, keys: readonly string[]) {
+    const found = yield* port.all<{ stepKey: string; status: StepStatus }>(sql`
       SELECT step_key AS "stepKey", status FROM sluice.steps
-      WHERE run_id = ${runId} AND step_key = ANY (${keys}::text[])`);
+      WHERE run_id = ${runId} AND step_key = ANY (${keys.map((key) => `${scope}${key}`)}::text[])`);
+    return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));
+  }
   return {
     *statesIn(runId, scope, graph) {
       // In a run with loops, reads only the scope's own rows: there may be thousands of others.
       const isWhole = scope === '' && Object.values(graph).every(({ steps }) => steps === undefined);
-      const whole = sql`SELECT step_key AS "stepKey", status FROM sluice.steps WHERE run_id = ${runId}`;
-      const ofScope = () => Object.keys(graph).map((key) => `${scope}${key}`);
-      const found = yield* isWhole
-        ? port.all<{ stepKey: string; status: StepStatus }>(whole)
-        : statesOf(runId, ofScope());
-      return new Map(found.map(({ stepKey, status }) => [stepKey.slice(scope.length), status]));
+      if (!isWhole) return yield* statesOf(runId, scope, Object.keys(graph));
+      const found = yield* port.all<{ stepKey: string; status: StepStatus }>(
+        sql`SELECT step_key AS "stepKey", status FROM sluice.steps WHERE run_id = ${runId}`,
+      );
+      return new Map(found.map(({ stepKey, status }) => [stepKey, status]));
     },
-    *statesOf(runId, keys) {
-      return new Map((yield* statesOf(runId, keys)).map(({ stepKey, status }) => [stepKey, status]));
-    },
-    *hasOpenStep(runId) {
+    statesOf,
+    *hasOpenStep(runId, scope) {
       // From the end: steps are taken in the order of the manifest, which is most often that of their keys.
       const open = yield* port.get(sql`
-        SELECT step_key FROM sluice.steps WHERE run_id = ${runId} AND status IN ('Pending', 'Running')
+        SELECT step_key FROM sluice.steps
+        WHERE run_id = ${runId} AND step_key > ${scope} AND step_key < ${`${scope}\u{10ffff}`}
+          AND status IN ('Pending', 'Running')
         ORDER BY step_key DESC LIMIT 1`);
       return open !== undefined;
     },

@@ -101,6 +101,42 @@ export function progress({ test }: StoreUnderTest): void {
       expect(Object.keys(await statuses(store, runId)).sort()).toEqual(Object.keys(graph).sort());
     });
 
+    test('a large graph of a loop runs to its end in each iteration', async (store) => {
+      const many = Array.from({ length: 100 }, (_, at) => `s${at}`);
+      const inner = graphOf({
+        ...Object.fromEntries(many.map((key) => [key, []])),
+        join: many,
+        never: { s7: ['Failed'] },
+      });
+      const graph = {
+        each: { type: 'ForEach', inputs: {}, runAfter: {}, steps: inner },
+        ...graphOf({ last: ['each'] }),
+      };
+      const runId = await startRun(store, graph);
+      const [each] = await claimAll(store);
+      if (each === undefined) throw new Error('nothing was due');
+      await finish(store, each, { kind: 'loop', items: ['x', 'y'], concurrency: 2 });
+      const claims = await claimAll(store, T0, 300);
+      const broken = 'each.1.s42';
+      const advances = await Promise.all(
+        claims.map((claim) => finish(store, claim, claim.stepKey === broken ? failed() : succeeded())),
+      );
+      expect(advances.flatMap((advance) => advance?.dispatched ?? [])).toEqual(['each.0.join']);
+      const skipped = advances.flatMap((advance) => advance?.skipped.map(({ stepKey }) => stepKey) ?? []);
+      expect(skipped.sort()).toEqual(['each.0.never', 'each.1.join', 'each.1.never']);
+      await runToEnd(store, () => true);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Failed' });
+      expect(await statuses(store, runId)).toMatchObject({
+        each: 'Failed',
+        'each.0.join': 'Succeeded',
+        last: 'Skipped',
+      });
+      await store.retryStep({ runId, stepKey: broken, at: T0 });
+      await runToEnd(store, () => true);
+      expect(await store.findRun(runId)).toMatchObject({ status: 'Succeeded' });
+      expect(await statuses(store, runId)).toMatchObject({ each: 'Succeeded', 'each.1.join': 'Succeeded' });
+    });
+
     test('an attempt that is to be repeated leaves its step due later', async (store) => {
       const runId = await startRun(store, graphOf({ a: [], b: ['a'] }));
       const [claim] = await claimAll(store);

@@ -190,3 +190,34 @@ it('retries the first of many steps at a cost for each that does not grow with t
   };
   expect(costOf(1000)).toBeLessThan(costOf(100) + 1);
 });
+
+it.each(['', 'each.0.'])('asks for no more states the more steps a graph has, in the scope "%s"', (scope) => {
+  const askedOf = (count: number) => {
+    const keys = Array.from({ length: count }, (_, n) => `s${n}`);
+    const many = graphOf({ ...Object.fromEntries(keys.map((key) => [key, []])), join: keys });
+    const whole = scope === '' ? many : { each: loopOf(many, {}) };
+    const memory = aMemoryRun(keys.map((key) => `${scope}${key}`));
+    for (const [key, step] of memory.steps) Object.assign(step, { status: 'Running', token: `${runId}/${key}/h` });
+    const real = memoryRows(memory, whole, (reads) => reads);
+    let asked = 0;
+    const rows: RunRows = {
+      ...real,
+      statesIn(run, of, wired) {
+        asked += Object.keys(wired).length;
+        return real.statesIn(run, of, wired);
+      },
+      statesOf(run, of, stepKeys) {
+        asked += stepKeys.length;
+        return real.statesOf(run, of, stepKeys);
+      },
+    };
+    for (const key of keys.slice(0, -1)) {
+      const stepKey = `${scope}${key}`;
+      const result = { kind: 'succeeded', output: null } as const;
+      const token = `${runId}/${stepKey}/h`;
+      decideNow(advance(rows, { token, runId, stepKey, at: 1, input: {}, result }));
+    }
+    return asked / count;
+  };
+  expect(askedOf(800)).toBeLessThan(askedOf(100) + 1);
+});

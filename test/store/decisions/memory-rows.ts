@@ -5,7 +5,7 @@ import { entryOf, type WiredGraph, wire } from '../../../src/model/planner.ts';
 import type { StepError } from '../../../src/model/run.ts';
 import { leasedStep, tokenOf } from '../../../src/model/runtime-keys.ts';
 import { type Answers, asking, known } from '../../../src/store/decisions/decision.ts';
-import type { Port } from '../../../src/store/decisions/port.ts';
+import { Made, type Port } from '../../../src/store/decisions/port.ts';
 import type { FoundRun, RunReads, RunRows, RunWrites } from '../../../src/store/decisions/rows.ts';
 
 interface Attempt {
@@ -81,7 +81,9 @@ export type Answering = <Reads extends object>(reads: Answers<Reads>) => Answers
 
 export function memoryRows(memory: MemoryRun, graph: Graph, answering: Answering): RunRows {
   const loops = { ...asking<LoopReads>(answering(loopReads(memory))), ...loopWrites(memory) };
-  const port = { own: () => ({ ...WITHOUT_OTHERS, ...loops }) } as unknown as Port;
+  const kept = new Made();
+  const own = () => ({ ...WITHOUT_OTHERS, ...loops });
+  const port = { own, kept: (make: () => unknown) => kept.of(make, make) } as unknown as Port;
   const reads = { ...memoryReads(memory, graph), port: () => port };
   return { ...asking<RunReads>(answering<RunReads>(reads)), ...memoryWrites(memory) };
 }
@@ -109,9 +111,15 @@ function memoryReads({ run, steps, items, signals }: MemoryRun, graph: Graph): A
           return step === undefined ? [] : [[key, step.status] as const];
         }),
       ),
-    statesOf: (_runId, keys) =>
-      new Map(keys.flatMap((key) => (steps.has(key) ? [[key, steps.get(key)?.status as StepStatus] as const] : []))),
-    hasOpenStep: () => [...steps.values()].some(({ status }) => status === 'Pending' || status === 'Running'),
+    statesOf: (_runId, scope, keys) =>
+      new Map(
+        keys.flatMap((key) => {
+          const step = steps.get(`${scope}${key}`);
+          return step === undefined ? [] : [[key, step.status] as const];
+        }),
+      ),
+    hasOpenStep: (_runId, scope) =>
+      [...steps].some(([key, { status }]) => key.startsWith(scope) && (status === 'Pending' || status === 'Running')),
     findStep: (_runId, stepKey) => steps.get(stepKey),
     findWait: (_runId, stepKey) => steps.get(stepKey)?.wait ?? null,
     findItem(_runId, loopKey, index) {
