@@ -40,8 +40,7 @@ export const createLearnedKeys: NonNullable<ServicePart['learnedKeys']> = ({ clo
       return keys.get(nameOf(owner))?.secret === null;
     },
     async learn(owner, secret) {
-      const known = keys.get(nameOf(owner));
-      if (known !== undefined) return isSame(known, owner, secret);
+      // The store decides: another replica may have forgotten the key that this process knows.
       const kept = await openStore().learnKey({ ...owner, secret: Buffer.from(secret), learnedAt: clock.now() });
       keys.set(nameOf(owner), kept);
       return isSame(kept, owner, secret);

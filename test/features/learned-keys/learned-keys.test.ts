@@ -70,6 +70,19 @@ describe('learned keys', () => {
     expect(here.find(OWNER)).toBeUndefined();
   });
 
+  it('are learned anew from a handshake, though another process forgot them unheard', async () => {
+    const store = await openStore();
+    const [here, there] = [await keysOf(store), await keysOf(store)];
+    await here.learn(OWNER, SECRET);
+    await there.forget(OWNER);
+    expect(await here.learn(OWNER, SECRET)).toBe(true);
+    await there.refresh(FLOW_ID);
+    expect(there.find(OWNER)).toBe(SECRET);
+    await there.forget(OWNER);
+    expect(await here.learn(OWNER, 'a newer one')).toBe(true);
+    expect(here.find(OWNER)).toBe('a newer one');
+  });
+
   it('that this process learns while it reads them again are kept', async () => {
     const store = await openStore();
     let onRead = async () => {};
