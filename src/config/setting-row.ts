@@ -37,7 +37,7 @@ export const option = <Schema extends z.ZodType>(schema: Schema, described: Desc
 
 export const flag = () => z.union([z.boolean(), z.stringbool({ truthy: ['true', '1'], falsy: ['false', '0'] })]);
 
-export const integer = (min: number, max: number) =>
+const integer = (min: number, max: number) =>
   z
     .union([
       z.number(),
@@ -47,5 +47,13 @@ export const integer = (min: number, max: number) =>
         .transform(Number),
     ])
     .pipe(z.int().min(min).max(max));
+
+/** An option that is an integer. The same bounds are checked and named; `also` is the rest of what is accepted. */
+export const wholeNumber = <Schema extends z.ZodType>(
+  [min, max, also = '']: readonly [min: number, max: number, also?: string],
+  optional: (number: ReturnType<typeof integer>) => Schema,
+  described: Omit<Described<Schema>, 'accepts'>,
+): SettingRow<Schema> =>
+  option(optional(integer(min, max)), { ...described, accepts: `an integer from ${min} to ${max}${also}` });
 
 export const secret = () => z.string().min(1);

@@ -4,10 +4,12 @@ import { settingParts } from '../features/settings.ts';
 import { isSecretEntry } from '../manifest/read-secret.ts';
 import { joined } from '../model/joined.ts';
 import { ENFORCEMENT_MODES } from '../model/manifest.ts';
-import { flag, integer, option, type SettingRow, type SettingRows, secret } from './setting-row.ts';
+import { flag, option, type SettingRow, type SettingRows, secret, wholeNumber } from './setting-row.ts';
 import { readTokens, type TokenEntry } from './tokens.ts';
 
-const decimal = () =>
+/** More than one process can take. */
+const MAX_RATE = 1_000_000;
+const rate = () =>
   z
     .union([
       z.number(),
@@ -16,7 +18,7 @@ const decimal = () =>
         .regex(/^\d+(\.\d+)?$/)
         .transform(Number),
     ])
-    .pipe(z.number().positive().max(1_000_000));
+    .pipe(z.number().positive().max(MAX_RATE));
 /** Reads any case; in a config module, TypeScript checks and completes the spelling of the list. */
 const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
   z.preprocess(
@@ -40,7 +42,7 @@ const absoluteUrl = z
   .refine((text) => text === '' || (/^https?:\/\//i.test(text) && URL.canParse(text) && !/[?#]/.test(text)))
   .transform((text) => (text === '' ? undefined : text));
 
-const DAYS = integer(1, 3650);
+const DAYS = [1, 3650] as const;
 const SECONDS_A_YEAR = 31_536_000;
 
 /** Relative to the working directory. */
@@ -71,11 +73,10 @@ const kernelRows = {
         'Name of this service, for people who have several: in alerts, in the title of each page, and in `sluice_build_info`. Services that send alerts to the same place need different names.',
     },
   ),
-  port: option(integer(0, 65_535).default(3000), {
+  port: wholeNumber([0, 65_535, '; 0 takes any free port'], (number) => number.default(3000), {
     variable: 'SLUICE_PORT',
     contents: 'open',
     replicas: 'own',
-    accepts: 'an integer from 0 to 65535; 0 takes any free port',
     meaning: 'Port that the service listens on. `PORT` is read if this is not set.',
   }),
   databaseUrl: option(
@@ -151,18 +152,16 @@ const kernelRows = {
     meaning:
       'What happens when a gate fails: `Off` accepts the delivery and records the failure, `Audit` also logs and counts it, `Enforce` refuses the delivery. `webhookEnforcementMode` sets it for one trigger.',
   }),
-  maxBodyBytes: option(integer(1, 268_435_456).default(1_048_576), {
+  maxBodyBytes: wholeNumber([1, 268_435_456, ', in bytes'], (number) => number.default(1_048_576), {
     variable: 'SLUICE_MAX_BODY_BYTES',
     contents: 'open',
     replicas: 'same',
-    accepts: 'an integer from 1 to 268435456, in bytes',
     meaning: 'Largest body of a delivery. A larger one gets 413 in every mode.',
   }),
-  forwardedHeaderDepth: option(integer(0, 32).default(0), {
+  forwardedHeaderDepth: wholeNumber([0, 32], (number) => number.default(0), {
     variable: 'SLUICE_FORWARDED_HEADER_DEPTH',
     contents: 'open',
     replicas: 'access',
-    accepts: 'an integer from 0 to 32',
     meaning:
       'How many entries at the end of `X-Forwarded-For` name your own proxies, which is one less than the number of proxies. With one proxy leave it at 0 and set `SLUICE_TRUSTED_PROXIES`.',
   }),
@@ -181,33 +180,38 @@ const kernelRows = {
     meaning:
       'Base URL that publishers call. Schemes that sign the URL need it, unless the trigger sets `webhookPublicUrl`.',
   }),
-  replayToleranceSeconds: option(integer(0, SECONDS_A_YEAR).default(0), {
-    variable: 'SLUICE_REPLAY_TOLERANCE_SECONDS',
-    contents: 'open',
-    replicas: 'access',
-    accepts: 'an integer of seconds, 0 for no check',
-    meaning:
-      'How far the timestamp of a delivery may differ from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
-  }),
-  nonceTtlSeconds: option(integer(1, SECONDS_A_YEAR).default(86_400), {
-    variable: 'SLUICE_NONCE_TTL_SECONDS',
-    contents: 'open',
-    replicas: 'access',
-    accepts: 'an integer of seconds from 1, and no less than any tolerance',
-    meaning: 'How long the nonce of an accepted delivery is remembered.',
-  }),
-  rateLimitPermitsPerSecond: option(decimal().optional(), {
+  replayToleranceSeconds: wholeNumber(
+    [0, SECONDS_A_YEAR, ', in seconds; 0 for no check'],
+    (number) => number.default(0),
+    {
+      variable: 'SLUICE_REPLAY_TOLERANCE_SECONDS',
+      contents: 'open',
+      replicas: 'access',
+      meaning:
+        'How far the timestamp of a delivery may differ from the clock. `webhookReplayToleranceSeconds` sets it for one trigger.',
+    },
+  ),
+  nonceTtlSeconds: wholeNumber(
+    [1, SECONDS_A_YEAR, ', in seconds, and no less than any tolerance'],
+    (number) => number.default(86_400),
+    {
+      variable: 'SLUICE_NONCE_TTL_SECONDS',
+      contents: 'open',
+      replicas: 'access',
+      meaning: 'How long the nonce of an accepted delivery is remembered.',
+    },
+  ),
+  rateLimitPermitsPerSecond: option(rate().optional(), {
     variable: 'SLUICE_RATE_LIMIT_PERMITS_PER_SECOND',
     contents: 'open',
     replicas: 'access',
-    accepts: 'a number above 0, fractions allowed',
+    accepts: `a number above 0 and at most ${MAX_RATE}, fractions allowed`,
     meaning: 'Deliveries a second that a flow accepts. Without it only triggers that set a rate have a limit.',
   }),
-  rateLimitBurstSize: option(integer(1, 1_000_000).optional(), {
+  rateLimitBurstSize: wholeNumber([1, MAX_RATE], (number) => number.optional(), {
     variable: 'SLUICE_RATE_LIMIT_BURST_SIZE',
     contents: 'open',
     replicas: 'access',
-    accepts: 'an integer from 1',
     meaning: 'Deliveries that may arrive at once. Without it, the rate rounded up.',
   }),
   rateLimitPerIp: option(flag().optional(), {
@@ -270,32 +274,28 @@ const kernelRows = {
     accepts: 'database or memory',
     meaning: 'Where the delivery log is kept. `memory` keeps only the newest entries, until the process ends.',
   }),
-  deliveryRingSize: option(integer(1, 100_000).default(1000), {
+  deliveryRingSize: wholeNumber([1, 100_000], (number) => number.default(1000), {
     variable: 'SLUICE_DELIVERY_RING_SIZE',
     contents: 'open',
     replicas: 'own',
-    accepts: 'an integer from 1 to 100000',
     meaning: 'How many entries the delivery log keeps in memory.',
   }),
-  deliveryRetentionDays: option(DAYS.default(30), {
+  deliveryRetentionDays: wholeNumber(DAYS, (number) => number.default(30), {
     variable: 'SLUICE_DELIVERY_RETENTION_DAYS',
     contents: 'open',
     replicas: 'same',
-    accepts: 'an integer from 1 to 3650',
     meaning: 'How long records of deliveries are kept.',
   }),
-  stepConcurrency: option(integer(1, 10_000).default(64), {
+  stepConcurrency: wholeNumber([1, 10_000], (number) => number.default(64), {
     variable: 'SLUICE_STEP_CONCURRENCY',
     contents: 'open',
     replicas: 'own',
-    accepts: 'an integer from 1 to 10000',
     meaning: 'How many steps run at once. Flows take turns.',
   }),
-  runRetentionDays: option(DAYS.default(30), {
+  runRetentionDays: wholeNumber(DAYS, (number) => number.default(30), {
     variable: 'SLUICE_RUN_RETENTION_DAYS',
     contents: 'open',
     replicas: 'same',
-    accepts: 'an integer from 1 to 3650',
     meaning: 'How long runs that have ended are kept.',
   }),
   dashboardUser: option(secret().optional(), {
@@ -353,19 +353,17 @@ const kernelRows = {
     accepts: 'trace, debug, info, warn, error, fatal or silent',
     meaning: 'Lowest level of log lines that are written.',
   }),
-  drainSeconds: option(integer(0, 3600).default(5), {
+  drainSeconds: wholeNumber([0, 3600], (number) => number.default(5), {
     variable: 'SLUICE_DRAIN_SECONDS',
     contents: 'open',
     replicas: 'own',
-    accepts: 'an integer from 0 to 3600',
     meaning:
       'How long a stopping replica on PostgreSQL keeps accepting after `GET /health/ready` answers 503, so that the load balancer can stop sending requests to it. A service on SQLite does not wait.',
   }),
-  shutdownGraceSeconds: option(integer(0, 3600).default(10), {
+  shutdownGraceSeconds: wholeNumber([0, 3600, ', in seconds'], (number) => number.default(10), {
     variable: 'SLUICE_SHUTDOWN_GRACE_SECONDS',
     contents: 'open',
     replicas: 'own',
-    accepts: 'an integer of seconds from 0 to 3600',
     meaning: 'How long running steps may continue after a stop was requested.',
   }),
   vars: option(

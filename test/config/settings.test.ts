@@ -57,6 +57,22 @@ describe('settings', () => {
     );
   });
 
+  it.each([
+    ['SLUICE_RATE_LIMIT_PERMITS_PER_SECOND', '2000000', 'a number above 0 and at most 1000000, fractions allowed'],
+    ['SLUICE_RATE_LIMIT_BURST_SIZE', '1000001', 'an integer from 1 to 1000000'],
+    ['SLUICE_REPLAY_TOLERANCE_SECONDS', '31536001', 'an integer from 0 to 31536000, in seconds; 0 for no check'],
+    [
+      'SLUICE_NONCE_TTL_SECONDS',
+      '99999999',
+      'an integer from 1 to 31536000, in seconds, and no less than any tolerance',
+    ],
+    ['SLUICE_CIRCUIT_FAILURES', '1001', 'an integer from 0 to 1000; 0 never stops calling a host'],
+  ])('name the upper bound that %s=%s exceeds', (variable, value, accepted) => {
+    expect(linesOf({ [variable]: value })).toEqual([
+      `${variable}: ${JSON.stringify(value)} is not accepted; expected ${accepted}`,
+    ]);
+  });
+
   it('report every mistake at once', () => {
     expect(linesOf({ SLUICE_PORT: 'x', SLUICE_MAX_BODY_BYTES: 'y', SLUICE_ENFORCEMENT_MODE: 'z' })).toHaveLength(3);
   });

@@ -1,4 +1,4 @@
-import { integer, option } from '../../config/setting-row.ts';
+import { option, wholeNumber } from '../../config/setting-row.ts';
 import { HOST_LIMIT_FORMS, hostEntryTexts } from './host-limits.ts';
 
 export const httpRequestSettings = {
@@ -11,11 +11,10 @@ export const httpRequestSettings = {
       'Limits the rate and the number of concurrent requests of steps to a host, across all flows and replicas. Steps that have to wait hold no slot.',
     tellsWhy: true,
   }),
-  circuitFailures: option(integer(0, 1000).default(10), {
+  circuitFailures: wholeNumber([0, 1000, '; 0 never stops calling a host'], (number) => number.default(10), {
     variable: 'SLUICE_CIRCUIT_FAILURES',
     contents: 'open',
     replicas: 'same',
-    accepts: 'an integer from 0 to 1000; 0 never stops calling a host',
     meaning:
       'Number of consecutive requests to a host without a connection, without a timely answer or with a 5xx, after which steps wait until the host answers again. Waiting uses no attempts.',
   }),
