@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 import { compileValidator } from '../../src/dashboard/input.ts';
 import { StoreUnavailableError } from '../../src/errors.ts';
+import { MAX_MANIFEST_BYTES } from '../../src/manifest/load.ts';
 import type { Store } from '../../src/store/store.ts';
 import { ORDERS_ID, startDashboard, UNKNOWN_ID, useDashboard } from './fixture.ts';
 
@@ -136,6 +137,20 @@ describe('a body that is not what its command takes says what is accepted', () =
   ] as const)('%s %s %s', async (method, url, body, message) => {
     const response = await dashboard.app.inject({ method, url, body });
     expect(response.json()).toMatchObject({ statusCode: 400, message: expect.stringContaining(message) });
+  });
+});
+
+describe('manifests may take as many bytes as in the folder, not more', () => {
+  it.each([
+    ['PUT', '/flows/api/flows'],
+    ['PUT', `/flows/api/flows/${UNKNOWN_ID}`],
+    ['POST', '/flows/api/flows/rehearse'],
+  ] as const)('%s %s', async (method, url) => {
+    const statusOf = async (bytes: number) =>
+      (await dashboard.app.inject({ method, url, body: '{}'.padStart(bytes) })).statusCode;
+    // The manifest is read, and is none.
+    expect(await statusOf(MAX_MANIFEST_BYTES)).toBe(400);
+    expect(await statusOf(MAX_MANIFEST_BYTES + 1)).toBe(413);
   });
 });
 

@@ -181,18 +181,21 @@ const deployRoutes: ApiRoutes = (app, services) => {
 
   app.put(
     '/flows/api/flows/:id',
-    route('flows', {
-      operationId: 'deployFlow',
-      limit: 'refused',
-      access: DEPLOY,
-      summary: 'Deploys a manifest, or refuses it if it would harm runs in flight or history',
-      description: `Creates the flow if it does not exist. ${SHAPES}`,
-      params: ID_PARAMS,
-      query,
-      body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
-      answer: deployedSchema,
-      refusalShapes: { 400: invalidSchema, 409: deployedSchema },
-    }),
+    {
+      ...route('flows', {
+        operationId: 'deployFlow',
+        limit: 'refused',
+        access: DEPLOY,
+        summary: 'Deploys a manifest, or refuses it if it would harm runs in flight or history',
+        description: `Creates the flow if it does not exist. ${SHAPES}`,
+        params: ID_PARAMS,
+        query,
+        body: documentedBody(manifestShape, EXAMPLE_MANIFEST),
+        answer: deployedSchema,
+        refusalShapes: { 400: invalidSchema, 409: deployedSchema },
+      }),
+      bodyLimit: MAX_MANIFEST_BYTES,
+    },
     async (request, reply) => {
       const { id: flowId } = request.params;
       const text = bodyText(request);
