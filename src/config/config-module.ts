@@ -1,5 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { z } from 'zod';
+import { errorAt, parseWith } from '../manifest/issues.ts';
 import { otherKindOf } from '../manifest/read-file.ts';
 import { readable } from '../model/error-kind.ts';
 import { packageName } from '../version.ts';
@@ -145,8 +147,82 @@ function listMistakes(kind: keyof Extensions, list: unknown, { name, code, examp
     if (typeof item[name] !== 'string' || item[name].trim() === '')
       return [`${place}.${name} is missing, or not a text`];
     if (code !== undefined && typeof item[code] !== 'function') return [`${place}.${code} is not a function`];
+    if (kind === 'signatureSpecs') return specMistakes(item, `${place} "${item[name]}"`);
     return kind === 'handlers' ? handlerMistakes(item, place) : [];
   });
+}
+
+const text = z.string();
+const texts = z.array(text);
+const maybe = text.optional();
+const flag = z.boolean().optional();
+const bodyField = z.looseObject({ path: texts, formField: maybe });
+/** Fields that some parts of what is signed cannot do without. */
+const NEEDS = { field: ['field'], header: ['name'], headers: ['name', 'must'], query: ['name'], built: ['name'] };
+const part = z
+  .looseObject({ part: text, name: maybe, must: texts.optional(), field: bodyField.optional() })
+  .superRefine((given, context) => {
+    const needed = Object.entries(NEEDS).find(([name]) => name === given.part)?.[1] ?? [];
+    for (const name of needed) {
+      if (given[name] === undefined) context.addIssue({ code: 'custom', path: [name], message: 'is missing' });
+    }
+  });
+const timestamp = z.discriminatedUnion('in', [
+  z.looseObject({ in: z.literal('header') }),
+  z.looseObject({ in: z.literal('signature'), valueKey: text }),
+  z.looseObject({ in: z.literal('body'), field: bodyField }),
+]);
+const UNITS = ['seconds', 'milliseconds', 'detect', 'rfc3339', 'rfc3339Offset', 'httpDate'];
+const SHORT_SPEC = z.looseObject({
+  headerName: text,
+  algorithm: text,
+  encoding: text,
+  prefix: maybe,
+  signedPayloadStrategy: text,
+});
+/** What is read at the start and with each delivery; the registry checks what goes together. */
+const FULL_SPEC = z.looseObject({
+  aliases: texts.optional(),
+  headers: z.array(
+    z.looseObject({ signature: text, furtherSignatures: texts.optional(), timestamp: maybe, deliveryId: maybe }),
+  ),
+  signatureFields: z.array(bodyField).optional(),
+  algorithm: text,
+  encoding: text,
+  prefix: maybe,
+  isPrefixOptional: flag,
+  alternatives: z.array(z.looseObject({ algorithm: text, prefix: text })).optional(),
+  headerValuePrefix: maybe,
+  multiValue: z
+    .looseObject({
+      delimiter: text,
+      keyValueSeparator: maybe,
+      setDelimiter: maybe,
+      valueKeys: texts,
+      acceptsMultiple: z.boolean(),
+      isQuoted: flag,
+      isTrimmed: flag,
+    })
+    .optional(),
+  ed25519: z.looseObject({ valueKey: text, publicKeyPrefix: text, privateKeyPrefix: text }).optional(),
+  get keyForm(): z.ZodType {
+    return z.looseObject({ prefix: text, spec: FULL_SPEC }).optional();
+  },
+  get requestForm(): z.ZodType {
+    return FULL_SPEC.optional();
+  },
+  signs: z.array(z.union([text, part])),
+  timestamp: timestamp.and(z.looseObject({ unit: z.enum(UNITS) })).optional(),
+  requiresTimestamp: flag,
+});
+
+/** One line for each field that is missing or of another kind; without `headers` and `signs`, a spec is meant in short. */
+function specMistakes(spec: Record<string, unknown>, place: string): string[] {
+  const isShort = 'headerName' in spec || (spec.headers === undefined && spec.signs === undefined);
+  const read = parseWith<unknown>(isShort ? SHORT_SPEC : FULL_SPEC, spec);
+  return 'value' in read
+    ? []
+    : read.problems.map(({ path, message }) => `${place}: ${errorAt(path, message).path} ${message}`);
 }
 
 function handlerMistakes({ inputs, secretInputs }: Record<string, unknown>, place: string): string[] {

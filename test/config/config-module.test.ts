@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { loadConfigModule } from '../../src/config/config-module.ts';
+import { BUILT_IN_SCHEMES } from '../../src/webhooks/schemes/publishers/index.ts';
 import { temporaryFolder } from '../temporary.ts';
 
 let folder = '';
@@ -50,6 +51,61 @@ it.each([
   await writeFile(join(folder, 'own.mjs'), code);
   const error = await loadConfigModule('own.mjs', folder).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: 'SettingsError', message: expect.stringMatching(line) });
+});
+
+const FULL = {
+  name: 'Acme',
+  headers: [{ signature: 'X-Signature' }],
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  signs: [{ part: 'body' }],
+};
+const SHORT = {
+  name: 'Acme',
+  headerName: 'X',
+  algorithm: 'sha256',
+  encoding: 'hexLower',
+  signedPayloadStrategy: 'RawBody',
+};
+const loadSpec = (spec: object) => loadSpecs([spec]);
+const loadSpecs = async (specs: readonly object[]) => {
+  await writeFile(join(folder, 'own.mjs'), `export default { signatureSpecs: ${JSON.stringify(specs)} }`);
+  return await loadConfigModule('own.mjs', folder);
+};
+
+it.each<[object, string]>([
+  [{ ...SHORT, headerName: undefined }, 'headerName is missing; a string is accepted'],
+  [{ ...SHORT, headerName: null }, 'headerName is null; a string is accepted'],
+  [{ ...SHORT, prefix: 7 }, 'prefix is a number; a string is accepted'],
+  [{ ...SHORT, signedPayloadStrategy: undefined }, 'signedPayloadStrategy is missing; a string is accepted'],
+  [{ ...FULL, signs: undefined }, 'signs is missing; an array is accepted'],
+  [{ ...FULL, signs: null }, 'signs is null; an array is accepted'],
+  [{ ...FULL, signs: [null] }, 'signs[0] is null; a string or an object is accepted'],
+  [{ ...FULL, signs: [{ part: 'field' }] }, 'signs[0].field is missing'],
+  [{ ...FULL, signs: [{ part: 'header' }] }, 'signs[0].name is missing'],
+  [{ ...FULL, headers: undefined }, 'headers is missing; an array is accepted'],
+  [{ ...FULL, headers: ['X-Signature'] }, 'headers[0] is a string; an object is accepted'],
+  [{ ...FULL, headers: [{}] }, 'headers[0].signature is missing; a string is accepted'],
+  [{ ...FULL, aliases: 'Other' }, 'aliases is a string; an array is accepted'],
+  [{ ...FULL, alternatives: [null] }, 'alternatives[0] is null; an object is accepted'],
+  [{ ...FULL, isPrefixOptional: 'false' }, 'isPrefixOptional is a string; true or false is accepted'],
+  [{ ...FULL, multiValue: {} }, 'multiValue.delimiter is missing; a string is accepted'],
+  [{ ...FULL, timestamp: null }, 'timestamp is null; an object is accepted'],
+  [{ ...FULL, timestamp: { in: 'body', unit: 'seconds' } }, 'timestamp.field is missing; an object is accepted'],
+  [{ ...FULL, timestamp: { in: 'header', unit: 'hours' } }, 'timestamp.unit is not one of seconds, milliseconds'],
+  [{ ...FULL, timestamp: { in: 'query', unit: 'seconds' } }, 'timestamp.in '],
+  [{ ...FULL, requestForm: { ...FULL, signs: {} } }, 'requestForm.signs is an object; an array is accepted'],
+])('refuses the spec %j with one line that names it and its field', async (spec, line) => {
+  const error = await loadSpec(spec).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({
+    name: 'SettingsError',
+    lines: expect.arrayContaining([expect.stringContaining(`own.mjs: signatureSpecs[0] "Acme": ${line}`)]),
+  });
+});
+
+it('accepts every built-in scheme as a spec, and the two forms', async () => {
+  const specs = [...BUILT_IN_SCHEMES, FULL, SHORT];
+  expect((await loadSpecs(specs)).extensions.signatureSpecs).toHaveLength(specs.length);
 });
 
 it.each([
