@@ -3,7 +3,7 @@ import { type EnvFile, readEnvFile } from '../config/env-file.ts';
 import { describeSettings } from '../config/settings-schema.ts';
 import { commandParts } from '../features/command.ts';
 import type { Override } from '../model/finding.ts';
-import { endWithoutOutput, print } from '../telemetry/terminal.ts';
+import { endWithoutOutput, print, printError } from '../telemetry/terminal.ts';
 import { describeVersions, version } from '../version.ts';
 import { printJson } from './context.ts';
 import { HELP } from './part.ts';
@@ -27,7 +27,11 @@ export async function runCommandLine(): Promise<void> {
     try {
       program.setOptionValue('readFile', readEnvFile(program.opts<{ envFile?: string }>().envFile));
     } catch (error) {
-      program.error(error instanceof Error ? error.message : String(error), { exitCode: 2 });
+      const message = error instanceof Error ? error.message : String(error);
+      if (command.name() !== 'serve') program.error(message, { exitCode: 2 });
+      // As every wrong setting ends a start.
+      printError(`${message}\n`);
+      process.exit(1);
     }
   });
   await program.parseAsync();

@@ -115,15 +115,28 @@ export function retiredSettings(environment: Environment, config: Readonly<Recor
   });
 }
 
-/** Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. */
+/**
+ * Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. Throws
+ * `SettingsError` for an address at which the SDK would throw.
+ */
 export function tracingSettings(environment: Environment) {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ownEndpoint } = environment;
+  const names = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
+  const name = names.find((each) => environment[each]?.trim());
+  const address = name && environment[name]?.trim();
+  const exporter = environment.OTEL_TRACES_EXPORTER?.trim() || 'otlp';
+  const protocol = environment.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || environment.OTEL_EXPORTER_OTLP_PROTOCOL;
+  const isUrl = (text: string) => URL.canParse(/^\w{1,8}:\/\//.test(text) ? text : `https://${text}`);
+  if (address && exporter === 'otlp' && protocol === 'grpc' && !isUrl(address)) {
+    throw new SettingsError([
+      `${name}: is not an address; with the protocol grpc, HOST:PORT, http://HOST:PORT or https://HOST:PORT is accepted`,
+    ]);
+  }
   return {
-    hasExporter: Boolean(endpoint || ownEndpoint),
+    hasExporter: address !== undefined,
     sampler: environment.OTEL_TRACES_SAMPLER,
     samplerArgument: environment.OTEL_TRACES_SAMPLER_ARG,
-    exporter: environment.OTEL_TRACES_EXPORTER,
-    protocol: environment.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || environment.OTEL_EXPORTER_OTLP_PROTOCOL,
+    exporter,
+    protocol,
   };
 }
 

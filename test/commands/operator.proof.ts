@@ -341,6 +341,16 @@ describe('a redelivery', () => {
     expect((await sluice('why', deliveryId)).stdout).toMatch(/^redelivered since, as [0-9a-f-]+$/m);
     expect((await sluice('redeliver', deliveryId, UNKNOWN_ID)).code).toBe(2);
   });
+
+  it('of a delivery that was accepted, when it arrived or since, is done already', async () => {
+    const { deliveryId: accepted } = await deliver();
+    const { deliveryId: refused } = await deliver('of someone else');
+    await sluice('redeliver', refused, '--force');
+    const again = await sluice('redeliver', accepted, refused);
+    expect(again.code).toBe(0);
+    expect(again.stdout).toMatch(new RegExp(`^${accepted}  the delivery was accepted .*; its run is [0-9a-f-]+$`, 'm'));
+    expect(again.stdout).toMatch(new RegExp(`^${refused}  it was already redelivered; its run is [0-9a-f-]+$`, 'm'));
+  });
 });
 
 describe('a redelivery of all that match', () => {

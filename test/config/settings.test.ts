@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readSettings, retiredSettings, settingsWarnings } from '../../src/config/settings.ts';
+import { readSettings, retiredSettings, settingsWarnings, tracingSettings } from '../../src/config/settings.ts';
 import { describeSettings } from '../../src/config/settings-schema.ts';
 import { linesOf as linesOfReading } from './lines.ts';
 
@@ -223,6 +223,42 @@ describe('settings', () => {
       expect(variable).toMatch(/^SLUICE_[A-Z0-9_]+$/);
       expect(accepts).not.toBe('');
     }
+  });
+});
+
+describe('an address of traces', () => {
+  const GRPC = { OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' };
+  it.each<[Record<string, string>, string]>([
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'not a url, s3cr3t' }, 'OTEL_EXPORTER_OTLP_ENDPOINT'],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://' }, 'OTEL_EXPORTER_OTLP_ENDPOINT'],
+    [
+      { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a:4317', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'a:port' },
+      'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    ],
+  ])('that the exporter of gRPC cannot read is refused with one line without it: %o', async (environment, name) => {
+    expect(linesOfReading(() => tracingSettings({ ...GRPC, ...environment }))).toEqual([
+      `${name}: is not an address; with the protocol grpc, HOST:PORT, http://HOST:PORT or https://HOST:PORT is accepted`,
+    ]);
+  });
+
+  it.each([
+    'collector:4317',
+    'collector',
+    ' http://collector:4317 ',
+    'https://[::1]:4317',
+    'unix:///run/otel.sock',
+    'dns:///collector:4317',
+  ])('that it can read is accepted: %s', (address) => {
+    expect(tracingSettings({ ...GRPC, OTEL_EXPORTER_OTLP_ENDPOINT: address })).toMatchObject({ hasExporter: true });
+  });
+
+  it('is not asked of another exporter, and a blank one is none', () => {
+    const given = { OTEL_EXPORTER_OTLP_ENDPOINT: 'a b' };
+    expect(tracingSettings({ ...GRPC, ...given, OTEL_TRACES_EXPORTER: 'console' })).toMatchObject({
+      hasExporter: true,
+    });
+    expect(tracingSettings(given)).toMatchObject({ hasExporter: true });
+    expect(tracingSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: ' ' })).toMatchObject({ hasExporter: false });
   });
 });
 

@@ -162,6 +162,15 @@ describe('variables in .env', () => {
     expect(service.output()).toContain('/push (GitHub, Enforce, coverage D)');
   });
 
+  it('with a mistake end a start as a wrong setting does, and every other command as a mistake of its own', async () => {
+    const workspace = await workspaceWithWebhook();
+    await writeFile(join(workspace.folder, '.env'), 'SLUICE_PORT 3000\n');
+    const line = '.env: line 1 is not read: it is no NAME=value and no comment';
+    const started = await runCli(workspace, ['serve']);
+    expect(started).toMatchObject({ code: 1, stderr: `The settings are not valid:\n  ${line}\n` });
+    expect(await runCli(workspace, ['status'])).toMatchObject({ code: 2, stderr: expect.stringContaining(line) });
+  });
+
   it('may be in another file', async () => {
     const workspace = await workspaceWithWebhook();
     await writeFile(join(workspace.folder, 'own.env'), 'SLUICE_DASHBORD_TOKEN=x\n');

@@ -145,13 +145,15 @@ function asText(planned: readonly Redelivery[], ended: readonly Redelivery[]): s
   return table(['DELIVERY', 'OUTCOME', 'WHY'], rows);
 }
 
-function isAccepted({ outcome }: Redelivery): boolean {
-  return outcome === 'accepted' || outcome === 'accepted before';
+function isAccepted({ outcome, runId }: Redelivery): boolean {
+  // A delivery that has a run was accepted when it arrived.
+  return outcome === 'accepted' || outcome === 'accepted before' || (outcome === 'not possible' && runId !== null);
 }
 
-function textOf({ outcome, reason, message, runId }: Redelivery): string {
+function textOf(redelivery: Redelivery): string {
+  const { outcome, reason, message, runId } = redelivery;
   const isRefused = outcome === 'refused' || outcome === 'not possible';
-  if (isRefused) return reason === null ? message : `${reason}: ${message}`;
+  if (isRefused && !isAccepted(redelivery)) return reason === null ? message : `${reason}: ${message}`;
   return `${message}${runId === null ? '' : `; its run is ${runId}`}`;
 }
 
