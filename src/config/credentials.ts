@@ -33,8 +33,9 @@ type Given = Pick<Settings, 'dashboardUser' | 'dashboardPassword' | 'dashboardTo
 /** Whether a setting names who has access; then nobody else has it. */
 export function hasCredentials(settings: Settings): boolean {
   return describeSettings().some(({ name, admits }) => {
+    if (admits === undefined) return false;
     const value = settings[name];
-    return admits !== undefined && value !== undefined && !(Array.isArray(value) && value.length === 0);
+    return value !== undefined && !(Array.isArray(value) && value.length === 0);
   });
 }
 

@@ -304,6 +304,8 @@ const kernelRows = {
     replicas: 'same',
     isReadAgain: true,
     accepts: 'a name without a colon',
+    problem: (name) =>
+      name.includes(':') ? 'a colon ends the name in HTTP Basic; choose a name without one' : undefined,
     meaning: 'User name for the dashboard and its API. Set the password too.',
   }),
   dashboardPassword: option(secret().optional(), {
@@ -377,7 +379,8 @@ const kernelRows = {
       variable: 'SLUICE_VAR_NAME',
       contents: 'open',
       replicas: 'same',
-      accepts: 'a text for each name of letters, digits and underscores, such as SLUICE_VAR_REGION=eu',
+      accepts:
+        'a text of at most 4096 characters, under a name of at most 64 letters, digits and underscores that begins with no digit, such as SLUICE_VAR_REGION=eu',
       meaning:
         'Values that differ between environments and are not secret: expressions in steps read SLUICE_VAR_REGION as vars.REGION.',
     },
@@ -400,7 +403,7 @@ export type SettingName = keyof Settings;
 
 /** Checks of several settings together, which a feature adds. `features/settings-check.ts` lists them. */
 export interface SettingsCheck {
-  /** One line for each mistake. Not asked if the tokens and groups could not be read. */
+  /** One line for each mistake; none counts if a setting that it read is wrong by itself. */
   mistakes(settings: Settings): readonly string[];
   /** What is accepted but protects nothing, or less than it seems to. */
   warnings(settings: Settings): readonly { readonly name: SettingName; readonly message: string }[];

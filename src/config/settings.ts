@@ -5,7 +5,7 @@ import { didYouMean } from '../manifest/issues.ts';
 import { maskRefusedUrl } from '../manifest/mask.ts';
 import { allowsEverything, type SecretReader, secretReader } from '../manifest/read-secret.ts';
 import { familiesCovered } from '../webhooks/networks/addresses.ts';
-import { isPlaceholder } from '../webhooks/weaknesses.ts';
+import { isPlaceholder, repeatsOneByte } from '../webhooks/weaknesses.ts';
 import { hasCredentials, sharedBetween } from './credentials.ts';
 import { databaseContradictions } from './database.ts';
 import { describeSettings, SETTINGS, type SettingName, type Settings, settingsSchema } from './settings-schema.ts';
@@ -87,23 +87,27 @@ export function readSettings(environment: Environment, config: Readonly<Record<s
   if (vars.length > 0) {
     const named = vars.map(([name, value]) => [name.slice(VAR_PREFIX.length), value]);
     given.vars = { ...Object(config.vars), ...Object.fromEntries(named) };
-    fromVariable.add('vars');
+    for (const [name] of vars) fromVariable.add(name);
   }
   const read = secretReader({ env: environment, baseFolder: process.cwd() });
-  const ofFiles = readFiles(given, read);
-  const lines = [...unknownVariables(environment), ...resolveSecrets(given, read), ...ofFiles.map(({ line }) => line)];
+  const unread = [...resolveSecrets(given, read), ...readFiles(given, read)];
   const parsed = settingsSchema.safeParse(given);
-  if (!parsed.success) lines.push(...parsed.error.issues.flatMap((issue) => describe(issue, given, fromVariable)));
-  else {
-    lines.push(...contradictions(parsed.data, environment));
-    // The groups in an unreadable file are unknown.
-    const { data } = parsed;
-    if (!ofFiles.some(({ name }) => name === 'tokens')) {
-      lines.push(...settingsChecks.flatMap((check) => check.mistakes(data)));
-    }
-  }
+  const issues = parsed.error?.issues ?? [];
+  const wrong = new Set<unknown>([...unread.map(({ name }) => name), ...issues.map(({ path: [name] }) => name)]);
+  const lines = [
+    ...unknownVariables(environment),
+    ...unread.map(({ line }) => line),
+    ...issues.flatMap((issue) => describe(issue, given, fromVariable)),
+  ];
+  // What is right is judged too, so that one start tells of every mistake.
+  const right = parsed.data ?? settingsSchema.parse(describeSettings().reduce<object>(withRight, {}));
+  lines.push(...contradictions(right, { environment, wrong }));
   if (lines.length > 0 || !parsed.success) throw new SettingsError([...new Set(lines)]);
   return parsed.data;
+
+  function withRight(all: object, { name }: { readonly name: SettingName }): object {
+    return wrong.has(name) ? all : { ...all, [name]: given[name] };
+  }
 }
 
 /** One line for each former setting that is set. */
@@ -150,24 +154,26 @@ export function isLoopbackHost(host: string): boolean {
   return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
 }
 
-/** Replaces `env:NAME` and `file:PATH` by their values; yields one line for each that cannot be read. */
-function resolveSecrets(given: Record<string, unknown>, read: SecretReader): string[] {
+interface Unread {
+  readonly name: SettingName;
+  readonly line: string;
+}
+
+/** Replaces `env:NAME` and `file:PATH` by their values, and removes those that cannot be read, with one line each. */
+function resolveSecrets(given: Record<string, unknown>, read: SecretReader): Unread[] {
   return describeSettings().flatMap(({ name, variable, contents }) => {
     const reference = given[name];
     const mayRefer = contents === 'secret' || contents === 'address';
     if (!mayRefer || typeof reference !== 'string' || !/^(env|file):/i.test(reference)) return [];
     const secret = read(reference);
-    if ('error' in secret) return [`${variable}: ${secret.error}`];
-    given[name] = secret.value;
-    return [];
+    if ('value' in secret) given[name] = secret.value;
+    else delete given[name];
+    return 'error' in secret ? [{ name, line: `${variable}: ${secret.error}` }] : [];
   });
 }
 
 /** Replaces a file name, or file content, by the value that it holds; yields one line per mistake. */
-function readFiles(
-  given: Record<string, unknown>,
-  read: SecretReader,
-): { readonly name: SettingName; readonly line: string }[] {
+function readFiles(given: Record<string, unknown>, read: SecretReader): Unread[] {
   return describeSettings().flatMap(({ name, variable, read: readGiven }) => {
     if (readGiven === undefined) return [];
     const text = given[name];
@@ -208,6 +214,11 @@ function describe(
   const name = String(issue.path[0]);
   const setting = describeSettings().find((candidate) => candidate.name === name);
   if (setting === undefined) return [issue.message];
+  if (name === 'vars' && issue.path.length > 1) {
+    const variable = `${VAR_PREFIX}${String(issue.path[1])}`;
+    const place = fromVariable.has(variable) ? variable : `vars.${String(issue.path[1])} (config module)`;
+    return [`${place}: is not accepted; expected ${setting.accepts}`];
+  }
   const label = fromVariable.has(name) ? setting.variable : `${name} (config module)`;
   // The reason why one entry of a list was refused; for other settings the whole value shows it.
   const isTold = setting.tellsWhy === true && issue.code === 'custom' && !MAY_HOLD_CREDENTIAL.test(issue.message);
@@ -230,39 +241,60 @@ function withoutCredentials(name: string, text: string): string {
   return /url$/i.test(name) || /\/\/|@/.test(text) ? maskRefusedUrl(text) : text;
 }
 
-function contradictions(settings: Settings, environment: Environment): string[] {
-  const lines: string[] = [];
-  if (settings.replayToleranceSeconds > settings.nonceTtlSeconds) {
-    lines.push(
-      `SLUICE_NONCE_TTL_SECONDS: ${settings.nonceTtlSeconds} is shorter than SLUICE_REPLAY_TOLERANCE_SECONDS=` +
-        `${settings.replayToleranceSeconds}: a delivery would pass again once its nonce is gone; raise the first or lower the second`,
-    );
-  }
-  if ((settings.dashboardUser === undefined) !== (settings.dashboardPassword === undefined)) {
-    lines.push('SLUICE_DASHBOARD_USER, SLUICE_DASHBOARD_PASSWORD: set both or neither');
-  }
-  if (settings.dashboardUser?.includes(':')) {
-    lines.push('SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one');
-  }
-  lines.push(...sharedBetween(settings));
-  if (settings.tokens.some(isGroup) && !describeSettings().some(({ admits }) => admits === 'people')) {
-    lines.push('SLUICE_TOKENS: names groups, but nothing in this build says who is of one');
-  }
-  if (!hasCredentials(settings) && settings.dashboardAuth === undefined && !isLoopbackHost(settings.host)) {
-    lines.push(
-      `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
-        'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or set SLUICE_DASHBOARD_AUTH=none on purpose',
-    );
-  }
-  if (hasCredentials(settings) && settings.dashboardAuth !== undefined) {
-    lines.push('SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two');
-  }
-  for (const { name, variable, problem } of describeSettings()) {
-    const why = settings[name] === undefined ? undefined : problem?.(settings[name]);
-    if (why !== undefined) lines.push(`${variable}: ${why}`);
-  }
-  return [...lines, ...databaseContradictions(settings, environment)];
+/** One line for each mistake in settings that fit their schemas, but not each other; without what a wrong one decides. */
+function contradictions(
+  settings: Settings,
+  { environment, wrong }: { readonly environment: Environment; readonly wrong: ReadonlySet<unknown> },
+): string[] {
+  const ofOne = describeSettings().map(({ name, variable, problem }) => (given: Settings) => {
+    const why = given[name] === undefined ? undefined : problem?.(given[name]);
+    return why === undefined ? [] : [`${variable}: ${why}`];
+  });
+  const ofAll = [...CHECKS, ...ofOne, ...settingsChecks.map(({ mistakes }) => mistakes)];
+  return ofAll.flatMap((check) => {
+    let isJudged = true;
+    const watched = new Proxy(settings, {
+      get(all, name: SettingName) {
+        if (wrong.has(name)) isJudged = false;
+        return all[name];
+      },
+    });
+    const lines = check(watched, environment);
+    return isJudged ? lines : [];
+  });
 }
+
+/** Mistakes in what several settings say together. What one of them reads is what decides it. */
+const CHECKS: readonly ((settings: Settings, environment: Environment) => readonly string[])[] = [
+  ({ replayToleranceSeconds: tolerance, nonceTtlSeconds: ttl }) =>
+    tolerance <= ttl
+      ? []
+      : [
+          `SLUICE_NONCE_TTL_SECONDS: ${ttl} is shorter than SLUICE_REPLAY_TOLERANCE_SECONDS=${tolerance}: a delivery ` +
+            'would pass again once its nonce is gone; raise the first or lower the second',
+        ],
+  ({ dashboardUser, dashboardPassword }) =>
+    (dashboardUser === undefined) === (dashboardPassword === undefined)
+      ? []
+      : ['SLUICE_DASHBOARD_USER, SLUICE_DASHBOARD_PASSWORD: set both or neither'],
+  sharedBetween,
+  ({ tokens }) =>
+    tokens.some(isGroup) && !describeSettings().some(({ admits }) => admits === 'people')
+      ? ['SLUICE_TOKENS: names groups, but nothing in this build says who is of one']
+      : [],
+  (settings) =>
+    hasCredentials(settings) || settings.dashboardAuth !== undefined || isLoopbackHost(settings.host)
+      ? []
+      : [
+          `SLUICE_HOST: "${settings.host}" can be reached from other machines and the dashboard has no credentials; set ` +
+            'SLUICE_DASHBOARD_TOKEN, or SLUICE_DASHBOARD_USER and SLUICE_DASHBOARD_PASSWORD, or set SLUICE_DASHBOARD_AUTH=none on purpose',
+        ],
+  (settings) =>
+    settings.dashboardAuth !== undefined && hasCredentials(settings)
+      ? ['SLUICE_DASHBOARD_AUTH: none contradicts the dashboard credentials that are set; remove one of the two']
+      : [],
+  databaseContradictions,
+];
 
 const SECONDS_A_DAY = 86_400;
 /** A password can be shorter because people have to type it. */
@@ -328,6 +360,7 @@ export function settingsWarnings(settings: Settings): string[] {
     if (text === undefined) continue;
     if (isPlaceholder(text)) tell(name, 'is a placeholder that anyone can guess: replace it by a secret');
     else if (Buffer.byteLength(text) < minBytes) tell(name, `has fewer than ${minBytes} bytes: it can be guessed`);
+    else if (repeatsOneByte(Buffer.from(text))) tell(name, 'repeats one byte, which anyone can guess');
     else if (text.trim() !== text) tell(name, 'begins or ends with white space, which counts as part of it');
   }
   return lines;

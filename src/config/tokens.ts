@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseWith } from '../manifest/issues.ts';
 import { readJsonFile } from '../manifest/json-text.ts';
 import { resolveSecret, type SecretReader } from '../manifest/read-secret.ts';
-import { isPlaceholder } from '../webhooks/weaknesses.ts';
+import { isPlaceholder, repeatsOneByte } from '../webhooks/weaknesses.ts';
 
 /** The scopes of a token: read the dashboard, act on runs and deliveries, change manifests, only read the metrics. */
 export const SCOPES = ['read', 'operate', 'deploy', 'metrics'] as const;
@@ -86,6 +86,8 @@ function checkTokens(given: unknown, readSecret: SecretReader): TokensOrMistakes
     if (isPlaceholder(token)) lines.push(`the token of ${entry.name} is a placeholder that anyone can guess`);
     else if (Buffer.byteLength(token) < MIN_BYTES) {
       lines.push(`the token of ${entry.name} has fewer than ${MIN_BYTES} bytes: it can be guessed`);
+    } else if (repeatsOneByte(Buffer.from(token))) {
+      lines.push(`the token of ${entry.name} repeats one byte: it can be guessed`);
     }
     return { ...entry, token };
   });

@@ -75,12 +75,17 @@ function secretWeakness(
     const message = `has fewer than ${MIN_KEY_BYTES} bytes: ${how}`;
     return { field, message, isOpen: true };
   }
-  if (secret !== undefined && new Set(secret).size === 1) {
+  if (secret !== undefined && repeatsOneByte(secret)) {
     return { field, message: 'repeats one byte, which anyone can guess', isOpen: true };
   }
   if (text.trim() === text) return undefined;
   const message = 'begins or ends with white space, which is part of the key; this is usually a mistake';
   return { field, message, isOpen: false };
+}
+
+/** Whether a secret of any length can be guessed like one byte. */
+export function repeatsOneByte(secret: Uint8Array): boolean {
+  return new Set(secret).size === 1;
 }
 
 /** The part that must be guessed: of user and password, only the password. */

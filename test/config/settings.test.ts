@@ -77,6 +77,44 @@ describe('settings', () => {
     expect(linesOf({ SLUICE_PORT: 'x', SLUICE_MAX_BODY_BYTES: 'y', SLUICE_ENFORCEMENT_MODE: 'z' })).toHaveLength(3);
   });
 
+  it('report those that only a right value can have next to wrong values, and quote no secret', () => {
+    const lines = linesOf({
+      SLUICE_PORT: 'x',
+      SLUICE_DASHBOARD_USER: 'a:b',
+      SLUICE_DASHBOARD_PASSWORD: 'env:NOWHERE',
+      SLUICE_EVIDENCE_KEY: 's3cr3t',
+      SLUICE_REPLAY_TOLERANCE_SECONDS: '90000',
+      SLUICE_DATABASE_URL: 'postgres://user:s3cr3t@db.example/x',
+      'SLUICE_VAR_a-b': 's3cr3t',
+      SLUICE_VAR_LONG: 'x'.repeat(4097),
+    });
+    const expected =
+      'is not accepted; expected a text of at most 4096 characters, under a name of at most 64 letters, digits and ' +
+      'underscores that begins with no digit, such as SLUICE_VAR_REGION=eu';
+    expect(lines).toEqual([
+      expect.stringMatching(/^SLUICE_DASHBOARD_PASSWORD: .*NOWHERE/),
+      'SLUICE_PORT: "x" is not accepted; expected an integer from 0 to 65535; 0 takes any free port',
+      `SLUICE_VAR_a-b: ${expected}`,
+      `SLUICE_VAR_LONG: ${expected}`,
+      expect.stringMatching(/^SLUICE_NONCE_TTL_SECONDS: 86400 is shorter than SLUICE_REPLAY_TOLERANCE_SECONDS=90000/),
+      expect.stringMatching(/^SLUICE_DATABASE_URL: leads to another machine without TLS/),
+      'SLUICE_DASHBOARD_USER: a colon ends the name in HTTP Basic; choose a name without one',
+      expect.stringMatching(/^SLUICE_EVIDENCE_KEY: is not an Ed25519 private key/),
+    ]);
+    expect(lines.join()).not.toContain('s3cr3t');
+    expect(linesOf({}, { vars: { 'a-b': 1 } })).toEqual([`vars.a-b (config module): ${expected}`]);
+  });
+
+  it.each<[Record<string, string>, string]>([
+    [{ SLUICE_NONCE_TTL_SECONDS: 'x', SLUICE_REPLAY_TOLERANCE_SECONDS: '90000' }, 'SLUICE_NONCE_TTL_SECONDS: "x"'],
+    [{ SLUICE_HOST: '0.0.0.0', SLUICE_DASHBOARD_TOKEN: '' }, 'SLUICE_DASHBOARD_TOKEN: the value is not accepted'],
+    [{ SLUICE_HOST: '0.0.0.0', SLUICE_TOKENS: '/nowhere' }, 'SLUICE_TOKENS: '],
+    [{ SLUICE_EVIDENCE_KEY: 'env:NOWHERE' }, 'SLUICE_EVIDENCE_KEY: '],
+    [{ SLUICE_DATABASE_DIRECT_URL: 'postgres://x/y', SLUICE_DATABASE_URL: 'z' }, 'SLUICE_DATABASE_URL: "z"'],
+  ])('say nothing about what a wrong value decides: %o', (environment, line) => {
+    expect(linesOf(environment)).toEqual([expect.stringContaining(line)]);
+  });
+
   it('refuse a misspelt variable, because the setting it meant would stay at its default unseen', () => {
     expect(linesOf({ SLUICE_ENFORCMENT_MODE: 'Enforce' })).toEqual([
       'SLUICE_ENFORCMENT_MODE: no such setting; did you mean "SLUICE_ENFORCEMENT_MODE"?',
@@ -276,6 +314,8 @@ describe('settings that protect nothing', () => {
     ['SLUICE_DASHBOARD_TOKEN', '0123456789abcde', 'has fewer than 16 bytes'],
     ['SLUICE_DASHBOARD_TOKEN', '0123456789abcdef ', 'white space'],
     ['SLUICE_STORE_KEY', 'short', 'has fewer than 16 bytes'],
+    ['SLUICE_STORE_KEY', 'a'.repeat(32), 'repeats one byte, which anyone can guess'],
+    ['SLUICE_DASHBOARD_TOKEN', '0'.repeat(40), 'repeats one byte, which anyone can guess'],
   ])('are told at the start: %s=%s %s', (name, value, message) => {
     // No tolerance may be longer than nonces are kept.
     const settings = readSettings({ ...TOKEN, SLUICE_NONCE_TTL_SECONDS: '172800', [name]: value });

@@ -82,6 +82,7 @@ describe('a file of tokens', () => {
     ['a misspelt field', [{ ...ONCALL, scope: 'read' }], '0.scope is not known here'],
     ['a name with spaces', [{ ...ONCALL, name: 'on call' }], '0.name is not a name of 1 to 64'],
     ['a short token', [{ ...ONCALL, token: 'hunter2' }], 'the token of oncall has fewer than 16 bytes'],
+    ['a token of one byte', [{ ...ONCALL, token: 'x'.repeat(40) }], 'the token of oncall repeats one byte: it can be'],
     ['a placeholder', [{ ...ONCALL, token: 'changeme' }], 'the token of oncall is a placeholder'],
     ['a variable that is not set', [{ ...CI, token: 'env:NOPE' }], 'the token of ci: the environment variable NOPE'],
     ['one name twice', [ONCALL, { ...CI, name: 'oncall' }], 'oncall has the same name as another entry'],
