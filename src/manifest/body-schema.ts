@@ -6,7 +6,7 @@ import { parseBody } from '../expressions/trigger-body.ts';
 import type { Declared } from '../model/content.ts';
 import { isJsonObject, type Json, type JsonObject } from '../model/json.ts';
 import { repeatedIn } from './json-text.ts';
-import { metered, SchemaMeter, sizeOfSchema, textOfMeaning } from './metered-schema.ts';
+import { metered, nestingOf, SchemaMeter, sizeOfSchema, textOfMeaning } from './metered-schema.ts';
 
 /**
  * Checks bodies with a JSON Schema. A check can take `BUDGET_STEPS` steps, and `STEPS_PER_BYTE` of the body; beyond
@@ -22,8 +22,10 @@ export interface BodySchema {
 const STEPS_PER_BYTE = 4;
 const MAX_MISTAKES = 3;
 const MAX_TEXT = 160;
-// Compiling this many takes about a second; half as many at one level overflow the call stack.
+// Compiling this many takes about a second.
 const MAX_SCHEMAS = 3000;
+/** By `nestingOf`. The code of some 1350 overflows the call stack; how many exactly depends on the caller. */
+const MAX_NESTED = 1000;
 
 /** A start compiles the manifests of the folder and the stored ones; equal schemas share one validator. */
 const compiled = new LRUCache<string, BodySchema>({ max: 500 });
@@ -33,17 +35,19 @@ const compiled = new LRUCache<string, BodySchema>({ max: 500 });
  * fit its draft, has an unknown keyword or format, refers to another file, or has a pattern that is not RE2.
  */
 export function compileBodySchema(schema: JsonObject): BodySchema | { readonly error: string } {
-  const text = JSON.stringify(schema);
-  const known = compiled.get(text);
-  if (known !== undefined) return known;
   try {
+    const text = JSON.stringify(schema);
+    const known = compiled.get(text);
+    if (known !== undefined) return known;
     const meter = new SchemaMeter();
     const validate = compile(schema, meter);
     const judge: BodySchema = { text, mistakesIn: (body, declared) => mistakesIn(body, declared, { validate, meter }) };
     compiled.set(text, judge);
     return judge;
   } catch (error) {
-    return { error: `is not a usable JSON Schema: ${cut(error instanceof Error ? error.message : 'unknown')}` };
+    const told = error instanceof Error ? error.message : 'unknown';
+    const why = error instanceof RangeError ? 'it is nested too deeply' : told;
+    return { error: `is not a usable JSON Schema: ${cut(why)}` };
   }
 }
 
@@ -73,6 +77,12 @@ const judges = new Map<boolean, Ajv>();
 function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
   const size = sizeOfSchema(schema);
   if (size > MAX_SCHEMAS) throw new Error(`it consists of ${size} schemas; at most ${MAX_SCHEMAS} are accepted`);
+  const nested = nestingOf(schema);
+  if (nested > MAX_NESTED) {
+    throw new Error(
+      `it has ${nested} schemas side by side and inside each other, where each level counts as 3 more; at most ${MAX_NESTED} are accepted`,
+    );
+  }
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');
   const judge = judges.get(isDraft07) ?? ajvOf(isDraft07, new SchemaMeter());
   judges.set(isDraft07, judge);
@@ -82,7 +92,7 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
     validate({});
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    throw new Error('it has too many properties side by side, or refers to itself without end');
+    throw new Error('it refers to itself without end');
   }
   return validate;
 }

@@ -161,6 +161,29 @@ export function sizeOfSchema(schema: JsonObject): number {
   return size;
 }
 
+/**
+ * How deep Ajv nests its code for a schema: each schema is inside of the check of the one before it, side by side and
+ * above. The code of a level takes as much of the call stack as some schemas.
+ */
+export function nestingOf(schema: JsonObject): number {
+  let count = 0;
+  let deepest = 0;
+  // A reference is compiled apart from the schema that has it.
+  const { $defs: _, definitions: _of07, ...own } = schema;
+  withSchemas(own, (inner) => {
+    count += 1;
+    deepest = Math.max(deepest, nestingOf(inner));
+    return inner;
+  });
+  const apart = [schema.$defs, schema.definitions].flatMap((named) =>
+    named !== undefined && isJsonObject(named) ? Object.values(named) : [],
+  );
+  const inDefinitions = apart.filter(isJsonObject).map(nestingOf);
+  return Math.max(count === 0 ? 0 : LEVEL + count + deepest, ...inDefinitions);
+}
+
+const LEVEL = 3;
+
 /** Keywords that accept everything. Without `default` and `examples`: a reference can lead into them. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
   '$comment',

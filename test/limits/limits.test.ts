@@ -244,6 +244,14 @@ const SIZES: Readonly<Record<string, Sized>> = {
   'flows/non-json.ts MAX_DEPTH': {
     takes: (size) => problemOfJson(JSON.parse(nested(size)), 'output', MAX_BYTES.output) === undefined,
   },
+  'manifest/body-schema.ts MAX_NESTED': {
+    // A level counts as three.
+    takes: (size) =>
+      !(
+        'error' in
+        compileBodySchema({ properties: Object.fromEntries(times(size - 3, (at) => [`k${at}`, { type: 'string' }])) })
+      ),
+  },
   'manifest/body-schema.ts MAX_SCHEMAS': {
     takes: (size) => {
       const names = (count: number, of: (at: number) => JsonObject = () => ({})): JsonObject =>

@@ -193,6 +193,36 @@ describe('a schema of bodies', () => {
     expect(mistakes({ items: { $ref: '#' } }, nested('', 256))).toEqual([]);
   });
 
+  it('says how many schemas fit on the call stack, side by side, inside each other, or both', () => {
+    const wide = (count: number, inner: JsonObject = { type: 'string' }): JsonObject => ({
+      properties: Object.fromEntries(
+        Array.from({ length: count }, (_, n) => [`k${n}`, n === 0 ? inner : { minLength: 1 }]),
+      ),
+    });
+    const repeated = (levels: number, of: (inner: JsonObject) => JsonObject): JsonObject =>
+      Array.from({ length: levels }).reduce<JsonObject>((inner) => of(inner), { type: 'string' });
+    const told = (schema: JsonObject) => {
+      const judge = compileBodySchema(schema);
+      return 'error' in judge ? judge.error : 'accepted';
+    };
+    const refused = /^is not a usable JSON Schema: it has 100\d schemas side by side and inside each other, .*1000/;
+    expect(told(wide(997))).toBe('accepted');
+    expect(told(wide(998))).toMatch(refused);
+    expect(told({ allOf: Array.from({ length: 998 }, (_, n) => ({ minLength: n })) })).toMatch(refused);
+    expect(told(repeated(250, (items) => ({ items })))).toBe('accepted');
+    expect(told(repeated(251, (items) => ({ items })))).toMatch(refused);
+    expect(told(repeated(10, (inner) => wide(97, inner)))).toBe('accepted');
+    expect(told(repeated(11, (inner) => wide(88, inner)))).toMatch(refused);
+    expect(told({ $ref: '#/$defs/a', $defs: { a: wide(997), b: wide(997) } })).toBe('accepted');
+    expect(told({ $defs: { a: wide(998) } })).toMatch(refused);
+    expect(told(wide(2200))).toMatch(/it has 2203 schemas side by side/);
+  });
+
+  it('says of a file of any depth that it is nested too deeply', () => {
+    const file = `${'{"items":'.repeat(20_000)}true${'}'.repeat(20_000)}`;
+    expect(parseBodySchema(file)).toEqual({ error: expect.stringContaining('nested too deeply') });
+  });
+
   it('finds equal items whatever the order of their keys, and no others', () => {
     const unique = { uniqueItems: true };
     expect(mistakes(unique, '[{"a":1,"b":[2]},{"b":[2],"a":1}]')).toEqual(['the body must NOT have duplicate items']);
