@@ -48,6 +48,6 @@ it('belongs to the revision: another value is another revision, and a prepared o
 test('the environment wins over the config module', () => {
   const { vars: read } = readSettings({ SLUICE_VAR_LIMIT: '7' }, { vars: { LIMIT: 5, REGION: 'eu', ON: true } });
   expect(read).toEqual({ LIMIT: '7', REGION: 'eu', ON: 'true' });
-  expect(() => readSettings({ 'SLUICE_VAR_A-B': '7' })).toThrow('SLUICE_VAR_NAME');
+  expect(() => readSettings({ 'SLUICE_VAR_A-B': '7' })).toThrow('SLUICE_VAR_A-B: is not');
   expect(() => readSettings({ SLUICE_VARS: '7' })).toThrow('SLUICE_VARS: no such setting');
 });
