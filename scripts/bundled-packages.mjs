@@ -26,6 +26,9 @@ function folderOf(id) {
   return folder;
 }
 
+/** One line for each paragraph: texts that differ in their line breaks alone are the same, and pack as such. */
+const unwrapped = (text) => text.replace(/(?<=\S) *\n(?=[^\s*•=-])(?!\d+\.|\(?[a-z]\)|Copyright)/g, ' ');
+
 /** Writes both into the folder: `LICENSES.txt`, with each text once, and `bundled.json`. */
 export function writePackages(folder, packages) {
   const sorted = [...new Map(packages.map((each) => [`${each.name}@${each.version}`, each])).values()].sort((a, b) =>
@@ -35,7 +38,8 @@ export function writePackages(folder, packages) {
   writeFileSync(join(folder, 'bundled.json'), `${JSON.stringify(named, null, 2)}\n`);
   const holders = new Map();
   for (const { name, version, license, texts } of sorted) {
-    const text = texts.map((each) => each.replaceAll('\r\n', '\n').trim()).join('\n\n') || `Licence: ${license}`;
+    const text =
+      texts.map((each) => unwrapped(each.replaceAll('\r\n', '\n').trim())).join('\n\n') || `Licence: ${license}`;
     holders.set(text, [...(holders.get(text) ?? []), `${name} ${version}`]);
   }
   // By length, so that similar texts are adjacent: packed they take a third less.
