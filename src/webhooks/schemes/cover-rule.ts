@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { GateConfigurationError, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
+import { hasPart } from './layout.ts';
 import { resolveScheme, type SchemeRegistry } from './resolve.ts';
 import type { SignatureSpec } from './spec.ts';
 
@@ -37,15 +38,25 @@ export function coverRule(
     if (!(error instanceof GateConfigurationError)) throw error;
   }
   if (scheme === undefined) return ruleOf(false, inputs.webhookTimestampHeader?.trim().toLowerCase());
-  if (scheme.kind === 'verifier') return ruleOf(true, scheme.verifier.name);
+  if (scheme.kind === 'verifier') return ruleOf(true, scheme.verifier.name.toLowerCase());
   if (scheme.kind === 'standard') return ruleOf(false, scheme.standard.name, ...COVERING.map((field) => inputs[field]));
   const forms = [scheme.spec, scheme.previousSpec ?? scheme.spec].map((spec) => JSON.stringify(signedBy(spec)));
   return ruleOf(false, ...new Set(forms.sort()));
 }
 
-const signedBy = ({ signs, timestamp, headers, requestForm }: SignatureSpec): object => ({
-  signs,
-  timestamp,
-  headers: headers.map((family) => [family.timestamp, family.deliveryId].map((name) => name?.toLowerCase())),
-  requestForm: requestForm && signedBy(requestForm),
-});
+/** What decides which bytes and which time are signed; the unit and length of a time do not change its text. */
+const signedBy = ({ signs, timestamp, headers, requestForm, ...spec }: SignatureSpec): object => {
+  const isInSignature = timestamp?.in === 'signature';
+  return {
+    signs,
+    timestamp: timestamp && { ...timestamp, unit: undefined, length: undefined },
+    headers: headers.map((family) =>
+      [
+        isInSignature ? family.signature : timestamp?.in === 'header' ? family.timestamp : undefined,
+        hasPart(signs, 'deliveryId') ? family.deliveryId : undefined,
+      ].map((name) => name?.toLowerCase()),
+    ),
+    signature: isInSignature && [spec.headerValuePrefix, spec.multiValue],
+    requestForm: requestForm && signedBy(requestForm),
+  };
+};

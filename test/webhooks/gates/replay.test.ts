@@ -360,6 +360,15 @@ describe('the name of what digests cover', () => {
     expect(await gitlab({ webhookHmacKey: 'a token', webhookHmacKeyPrevious: whsec })).toBe(names[1]);
   });
 
+  it('is another one if the time comes from another header of the signature', async () => {
+    const form = { webhookSignatureScheme: 'Custom', webhookSignatureForm: 't={timestamp},v1={signature}' };
+    const custom = (webhookSignatureHeader: string) =>
+      named({ ...form, webhookSignedPayload: '{timestamp}.{body}', webhookSignatureHeader });
+    const names = [await custom('X-A'), await custom('X-B'), await named({ webhookSignatureScheme: 'Stripe' })];
+    expect(new Set(names).size).toBe(3);
+    expect(await named({ webhookSignatureScheme: 'Calendly' })).not.toBe(names[2]);
+  });
+
   it('is another one if the registered scheme signs something else', async () => {
     const inputs = { webhookSignatureScheme: 'Parcels' };
     expect(await named(inputs)).not.toBe(await named(inputs, VERIFIED, parcels('TimestampDotBody')));
