@@ -80,7 +80,7 @@ function compile(schema: JsonObject, meter: SchemaMeter): ValidateFunction {
   const nested = nestingOf(schema);
   if (nested > MAX_NESTED) {
     throw new Error(
-      `it has ${nested} schemas side by side and inside each other, where each level counts as 3 more; at most ${MAX_NESTED} are accepted`,
+      `it has ${nested} schemas side by side and inside each other, where each further level counts as 3 more; at most ${MAX_NESTED} are accepted`,
     );
   }
   const isDraft07 = typeof schema.$schema === 'string' && schema.$schema.includes('draft-07');

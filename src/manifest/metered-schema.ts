@@ -172,14 +172,15 @@ export function nestingOf(schema: JsonObject): number {
   const { $defs: _, definitions: _of07, ...own } = schema;
   withSchemas(own, (inner) => {
     count += 1;
-    deepest = Math.max(deepest, nestingOf(inner));
+    const nested = nestingOf(inner);
+    deepest = Math.max(deepest, nested === 0 ? 0 : LEVEL + nested);
     return inner;
   });
   const apart = [schema.$defs, schema.definitions].flatMap((named) =>
     named !== undefined && isJsonObject(named) ? Object.values(named) : [],
   );
   const inDefinitions = apart.filter(isJsonObject).map(nestingOf);
-  return Math.max(count === 0 ? 0 : LEVEL + count + deepest, ...inDefinitions);
+  return Math.max(count + deepest, ...inDefinitions);
 }
 
 const LEVEL = 3;
