@@ -116,7 +116,11 @@ export async function assemble(parts: Parts): Promise<SluiceApp> {
       stops.push(inForce.onRenewed(running.onTriggers));
       running.onTriggers();
       stops.push(followChanges({ ...parts, changes: store.changes, refresh, onChange: running.onChange, live }));
-      if (parts.options.watch === true) stops.push(deployment.watch());
+      if (parts.options.watch === true) {
+        const watching = deployment.watch();
+        stops.push(async () => (await watching)());
+        await watching;
+      }
       await running.begin(persist);
       phase.isStarting = false;
       return url;

@@ -71,7 +71,7 @@ function serveCommand(): Command {
       .option('-p, --port <port>', 'port to listen on: SLUICE_PORT')
       .option('--manifests <folder>', 'folder of manifests: SLUICE_MANIFESTS')
       .option('--database <url>', 'database: SLUICE_DATABASE_URL')
-      .option('--watch', 'deploy changes in the folder of manifests at once, and read a changed .env again')
+      .option('--watch', 'deploy changes in the folder of manifests within seconds, and read a changed .env again')
       .addOption(
         new Option(
           '--allow <what>',

@@ -5,6 +5,7 @@ import { type HandlerTable, handlerTable } from '../flows/handlers/index.ts';
 import { operatorHandler } from '../flows/operator-handler.ts';
 import { stepChecks } from '../flows/step-checks.ts';
 import type { LoadedFlow, ManifestRules } from '../manifest/load.ts';
+import { stampOfSync } from '../manifest/read-file.ts';
 import { secretAllowance, secretReader } from '../manifest/read-secret.ts';
 import { referencesIn } from '../manifest/secrets.ts';
 import type { Clock } from '../model/clock.ts';
@@ -41,6 +42,8 @@ export interface PreparedExtensions {
   readonly keySets: KeySets;
   /** By source: the folder belongs to the operator; the API's manifests can reference only what it is allowed to. */
   readonly rules: Readonly<Record<ManifestSource, ManifestRules>>;
+  /** Files that the folder's manifests name, by their paths, with the stamps from before they were first read. */
+  readonly namedFiles: ReadonlyMap<string, string>;
   /** By default, allows the API's manifests to use the references of the folder's manifests. */
   useFolder(flows: readonly Pick<LoadedFlow, 'manifest'>[]): void;
 }
@@ -107,6 +110,9 @@ export function prepareExtensions({
   });
   const baseFolder = resolve(folder, settings.manifests);
   const readSecret = secretReader({ env: environment, baseFolder });
+  const namedFiles = new Map<string, string>();
+  const onFile = (path: string) => void (namedFiles.has(path) || namedFiles.set(path, stampOfSync(path)));
+  const readNamed = secretReader({ env: environment, baseFolder, onFile });
   const allowance = secretAllowance({ entries: settings.manifestSecrets, readSecret, baseFolder });
   const checks = [webhookChecks(gates, settings.enforcementMode), stepChecks, ...steps.checks];
   // SQLite has a key in a file next to the database.
@@ -122,9 +128,10 @@ export function prepareExtensions({
     of: steps.of,
     keySets,
     rules: {
-      folder: { ...common, source: 'folder', readSecret },
+      folder: { ...common, source: 'folder', readSecret: readNamed },
       api: { ...common, source: 'api', readSecret: allowance.readSecret },
     },
+    namedFiles,
     useFolder: (flows) =>
       allowance.useFolder(
         flows.flatMap(({ manifest }) => referencesIn(manifest, secretInputs).map(({ text }) => text)),

@@ -46,7 +46,7 @@ const RETIRED: Readonly<Record<string, { readonly variable: string; readonly ins
   },
   watchManifests: {
     variable: 'SLUICE_WATCH_MANIFESTS',
-    instead: 'sluice serve --watch deploys changes in the folder of manifests at once',
+    instead: 'sluice serve --watch deploys changes in the folder of manifests',
   },
   traceparent: { variable: 'SLUICE_TRACEPARENT', instead: "a delivery's spans belong to the trace of its sender" },
 };

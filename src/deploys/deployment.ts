@@ -1,6 +1,4 @@
-import { watch } from 'node:fs';
 import type { Logger } from 'pino';
-import { ENV_FILE } from '../config/env-file.ts';
 import type { PreparedExtensions } from '../config/extensions.ts';
 import { DeploysRefusedError } from '../errors.ts';
 import type { Catalog } from '../flows/catalog.ts';
@@ -22,6 +20,7 @@ import { serially } from '../model/serially.ts';
 import type { RevisionRecord } from '../store/store.ts';
 import type { TriggersInForce } from '../webhooks/triggers.ts';
 import { createDeployer, ITSELF, type ToldDeploy } from './deployer.ts';
+import { watchFiles } from './folder-watch.ts';
 import type { NeedsReader } from './needs.ts';
 import { isStale } from './stored-flows.ts';
 import { logUnreadable, whatUnreadable } from './unreadable.ts';
@@ -57,8 +56,8 @@ export interface Deployment {
   reload(options?: ReloadOptions): Promise<Reload>;
   /** Never rejects: successes and failures go to the log. */
   reloadAndLog(): Promise<void>;
-  /** Reloads whenever the folder changes, until the returned function is called. */
-  watch(): () => void;
+  /** Reloads whenever something changes that a reload reads, from now on until the returned function is called. */
+  watch(): Promise<() => void>;
   /** Deletes a flow without a manifest in the folder, or says why not. */
   delete(flowId: string): Promise<Deletion>;
   /** Reads one manifest from outside the folder; `name` is the flow's if the manifest has none. */
@@ -217,7 +216,7 @@ export function createDeployment(services: DeploymentServices): Deployment {
       listeners.push(tell);
       await tell(untold.splice(0));
     },
-    watch: () => watchReads(folder, () => void reloadAndLog(), logger),
+    watch: () => watchFiles({ folder, namedFiles: extensions.namedFiles }, reloadAndLog),
     async start({ flows, unreadable }) {
       await useFolder({ flows, unreadable }, services);
       const started = await startFrom({ flows, unreadable }, { ...services, deployer, allow: allowed });
@@ -434,42 +433,4 @@ function logReload({ isValid, issues, unreadable, outcomes, warnings }: Reload, 
     { ...counts, unreadable: unreadable.length, warnings: [...lines, ...warnings] },
     'the manifests were reloaded',
   );
-}
-
-/** An editor or a checkout writes files in several steps: they are read after this time without changes. */
-const QUIET_MS = 200;
-
-/** Calls back when manifests or the variables file have changed; yields the function that stops it. */
-function watchReads(folder: string, onChange: () => void, logger: Logger): () => void {
-  const stops = [
-    watchFolder(folder, { isRead: (name) => name.endsWith('.json'), onChange, logger }),
-    watchFolder(process.cwd(), { isRead: (name) => name === ENV_FILE, onChange, logger }),
-  ];
-  return () => {
-    for (const stop of stops) stop();
-  };
-}
-
-interface Watching {
-  readonly isRead: (name: string) => boolean;
-  readonly onChange: () => void;
-  readonly logger: Logger;
-}
-
-/** Calls back when a file that a reload reads has changed in the folder; yields the function that stops it. */
-function watchFolder(folder: string, { isRead, onChange, logger }: Watching): () => void {
-  let timer: NodeJS.Timeout | undefined;
-  const watcher = watch(folder, (_event, name) => {
-    // If the system does not name the file, it may have been one of them.
-    if (name !== null && !isRead(name)) return;
-    clearTimeout(timer);
-    timer = setTimeout(onChange, QUIET_MS).unref();
-  });
-  watcher.on('error', (error) => {
-    logger.error({ err: error, folder }, 'Sluice no longer watches a folder; changes need a reload');
-  });
-  return () => {
-    clearTimeout(timer);
-    watcher.close();
-  };
 }

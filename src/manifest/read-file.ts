@@ -79,3 +79,24 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
 export function whyUnread(error: unknown): string {
   return error instanceof NotAFileError ? error.message : `cannot be read: ${codeOf(error)}`;
 }
+
+/**
+ * Differs before and after a change of a file or of the links to it: also if a new file of the same size gets the
+ * former times, because nobody can set the time of the last change of the inode. Without a file, the reason.
+ */
+export async function stampOf(path: string): Promise<string> {
+  return stat(path).then(stampIn, codeOf);
+}
+
+/** Synchronous `stampOf`. */
+export function stampOfSync(path: string): string {
+  try {
+    return stampIn(statSync(path));
+  } catch (error) {
+    return codeOf(error);
+  }
+}
+
+function stampIn({ dev, ino, size, mtimeMs, ctimeMs }: Stats): string {
+  return [dev, ino, size, mtimeMs, ctimeMs].join(' ');
+}

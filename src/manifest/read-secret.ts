@@ -18,11 +18,15 @@ export function secretReader(options: {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Relative paths start here. */
   readonly baseFolder: string;
+  /** Called with the path of each file before it is read. */
+  readonly onFile?: (path: string) => void;
 }): SecretReader {
   return (reference) => {
     const { kind, place } = parseReference(reference);
     if (place === '') return { error: 'does not name a secret; use env:NAME or file:PATH' };
-    return kind === 'env' ? readVariable(place, options.env) : readFile(place, options.baseFolder);
+    if (kind === 'env') return readVariable(place, options.env);
+    options.onFile?.(resolve(options.baseFolder, place));
+    return readFile(place, options.baseFolder);
   };
 }
 

@@ -99,7 +99,7 @@ describe('a start', () => {
 });
 
 describe('sluice serve', () => {
-  it('deploys a change in the folder at once with --watch', async () => {
+  it('deploys a change in the folder by itself with --watch', async () => {
     const workspace = await workspaceWithWebhook();
     const { url } = await serve(workspace, ['--watch', '--port', '0']);
     await workspace.writeManifest('push.json', { ...githubManifest(), version: '2' });
