@@ -156,9 +156,9 @@ export function openCircuits(
 ): Finding<'circuit_open'>[] {
   return all.flatMap(({ origin, circuits, waitingSteps }) => {
     const runs = [...(waiting.get(origin) ?? [])];
-    return causesIn(circuits.filter(isNotable)).flatMap((circuit) => {
-      const ofFlow = flowOf(circuit);
-      const theirs = runs.filter(([flowId]) => ofFlow === null || flowId === ofFlow);
+    const causes = causesIn(circuits.filter(isNotable));
+    return [...causes].flatMap(([ofFlow, circuit]) => {
+      const theirs = runs.filter(([flowId]) => (ofFlow === null ? !causes.has(flowId) : flowId === ofFlow));
       // Steps of other flows wait for the same host.
       const steps = runs.length === 0 ? waitingSteps : 0;
       if (theirs.length === 0 && steps === 0 && circuit.until <= now) return [];
@@ -184,12 +184,17 @@ export function openCircuits(
 const stepsWait = (count: number) =>
   count === 0 ? 'no step waits' : count === 1 ? '1 step waits' : `${count} steps wait`;
 
-/** Of a host's open circuits the one for all requests, which every step waits for, or else the first one of each flow. */
-function causesIn(circuits: readonly OpenCircuit[]): readonly OpenCircuit[] {
-  const first = new Map<string | null, OpenCircuit>();
-  for (const circuit of circuits) if (!first.has(flowOf(circuit))) first.set(flowOf(circuit), circuit);
-  const forAll = first.get(null);
-  return forAll === undefined ? [...first.values()] : [forAll];
+/**
+ * Of a host's open circuits the longest of each flow, and by null the longest for all requests: every step waits for that,
+ * so those that end before it say nothing.
+ */
+function causesIn(circuits: readonly OpenCircuit[]): ReadonlyMap<string | null, OpenCircuit> {
+  const longest = new Map<string | null, OpenCircuit>();
+  for (const circuit of circuits.toSorted((a, b) => b.until - a.until)) {
+    if (!longest.has(flowOf(circuit))) longest.set(flowOf(circuit), circuit);
+  }
+  const forAll = longest.get(null)?.until ?? 0;
+  return new Map([...longest].filter(([flowId, { until }]) => flowId === null || until > forAll));
 }
 
 /** The flow whose step the circuit is for; null if it is for all requests. */

@@ -82,7 +82,25 @@ describe('hosts that are not called', () => {
     ]);
     const forAll = { ...erp, circuits: [open, ...circuits] };
     expect(openCircuits([forAll], { now: NOW, flows }, runs)).toMatchObject([
-      { flowId: FLOW_ID, message: expect.stringMatching(/is down .*; 3 runs of ERP booking wait/) },
+      { flowId: FLOW_ID, message: expect.stringMatching(/for step b of .*; 3 runs of ERP booking wait; .*T13:00Z$/) },
+      { flowId: null, message: expect.stringMatching(/is down .*; no step waits; .*T12:01Z;/) },
+    ]);
+    const longer = { ...erp, circuits: [{ ...open, until: NOW + 3_660_000 }, ...circuits] };
+    expect(openCircuits([longer], { now: NOW, flows }, runs)).toMatchObject([
+      { flowId: FLOW_ID, message: expect.stringMatching(/is down .*; 3 runs of ERP booking wait; .*T13:01Z;/) },
+    ]);
+  });
+
+  it('are told by the longest circuit of a flow', () => {
+    const caller = `step call of flow ${FLOW_ID}`;
+    const circuits = [
+      { ...open, caller, until: NOW - 1 },
+      { ...open, caller: `${caller} with env:TOKEN`, until: NOW + 1_800_000 },
+    ];
+    const erp = host('https://erp.example.com', { circuits, waitingSteps: 5 });
+    const runs = new Map([[erp.origin, new Map([[FLOW_ID, 3]])]]);
+    expect(openCircuits([erp], { now: NOW, flows }, runs)).toMatchObject([
+      { flowId: FLOW_ID, message: expect.stringMatching(/with env:TOKEN .*; 3 runs of ERP booking wait; .*T12:30Z;/) },
     ]);
   });
 
