@@ -121,7 +121,7 @@ export function retiredSettings(environment: Environment, config: Readonly<Recor
 
 /**
  * Whether OpenTelemetry has an exporter, and its sampler; its SDK reads the other variables itself. Throws
- * `SettingsError` for an address at which the SDK would throw.
+ * `SettingsError` for an address at which the SDK would throw, or that it would replace by localhost.
  */
 export function tracingSettings(environment: Environment) {
   const names = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
@@ -129,10 +129,15 @@ export function tracingSettings(environment: Environment) {
   const address = name && environment[name]?.trim();
   const exporter = environment.OTEL_TRACES_EXPORTER?.trim() || 'otlp';
   const protocol = environment.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || environment.OTEL_EXPORTER_OTLP_PROTOCOL;
-  const isUrl = (text: string) => URL.canParse(/^\w{1,8}:\/\//.test(text) ? text : `https://${text}`);
-  if (address && exporter === 'otlp' && protocol === 'grpc' && !isUrl(address)) {
+  const isGrpc = protocol === 'grpc';
+  const isUrl = (text: string) =>
+    isGrpc
+      ? URL.canParse(/^\w{1,8}:\/\//.test(text) ? text : `https://${text}`)
+      : /^https?:/i.test(text) && URL.canParse(text);
+  if (address && exporter === 'otlp' && !isUrl(address)) {
+    const accepted = isGrpc ? 'with the protocol grpc, HOST:PORT, ' : '';
     throw new SettingsError([
-      `${name}: is not an address; with the protocol grpc, HOST:PORT, http://HOST:PORT or https://HOST:PORT is accepted`,
+      `${name}: is not an address; ${accepted}http://HOST:PORT or https://HOST:PORT is accepted`,
     ]);
   }
   return {

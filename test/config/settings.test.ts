@@ -290,12 +290,25 @@ describe('an address of traces', () => {
     expect(tracingSettings({ ...GRPC, OTEL_EXPORTER_OTLP_ENDPOINT: address })).toMatchObject({ hasExporter: true });
   });
 
+  it.each(['a b', 'collector:4318', 'collector', 'http://', '/v1/traces', 'unix:///run/otel.sock'])(
+    'that the exporter of HTTP cannot read is refused, not replaced by localhost: %s',
+    (address) => {
+      for (const protocol of [{}, { OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json' }]) {
+        const given = { ...protocol, OTEL_EXPORTER_OTLP_ENDPOINT: address };
+        expect(linesOfReading(() => tracingSettings(given))).toEqual([
+          'OTEL_EXPORTER_OTLP_ENDPOINT: is not an address; http://HOST:PORT or https://HOST:PORT is accepted',
+        ]);
+      }
+      const https = { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ' HTTPS://collector/v1/traces ' };
+      expect(tracingSettings(https)).toMatchObject({ hasExporter: true });
+    },
+  );
+
   it('is not asked of another exporter, and a blank one is none', () => {
     const given = { OTEL_EXPORTER_OTLP_ENDPOINT: 'a b' };
     expect(tracingSettings({ ...GRPC, ...given, OTEL_TRACES_EXPORTER: 'console' })).toMatchObject({
       hasExporter: true,
     });
-    expect(tracingSettings(given)).toMatchObject({ hasExporter: true });
     expect(tracingSettings({ OTEL_EXPORTER_OTLP_ENDPOINT: ' ' })).toMatchObject({ hasExporter: false });
   });
 });
