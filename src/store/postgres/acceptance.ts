@@ -40,8 +40,7 @@ import type {
   SharedAcceptance,
   SharedResult,
 } from '../store.ts';
-import { areAccepted } from './accepted-names.ts';
-import { type NameRow, Names } from './names.ts';
+import { areAccepted, type NameRow, Names } from './names.ts';
 import { NewRows } from './new-rows.ts';
 import type { Operations } from './operation.ts';
 import { jsonRows, type Sql } from './sql.ts';
