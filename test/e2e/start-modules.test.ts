@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it, test } from 'vitest';
+import { temporaryFolder } from '../temporary.ts';
 import { createWorkspace, githubManifest, startService, type Workspace } from './service.ts';
 
 const LISTER = pathToFileURL(resolve(import.meta.dirname, 'list-modules.mjs')).href;
@@ -49,6 +52,16 @@ describe('a start, and the first deliveries', () => {
     expect(modules.some((name) => name.includes('/node_modules/fastify/'))).toBe(true);
     expect(modules.filter((name) => pattern.test(name))).toEqual([]);
   });
+});
+
+test("the command line, which starts the service too, does not load Node's own HTTP client", async () => {
+  const folder = temporaryFolder('modules');
+  const env = { ...process.env, MODULES_FILE: join(folder, 'modules.json') };
+  const cli = resolve(import.meta.dirname, '../../dist/cli.js');
+  await promisify(execFile)(process.execPath, [`--import=${LISTER}`, cli, '--help'], { cwd: folder, env });
+  const loaded: string[] = JSON.parse(await readFile(env.MODULES_FILE, 'utf8'));
+  expect(loaded).toContain('node:net');
+  expect(loaded.filter((name) => name.startsWith('node:internal/deps/undici'))).toEqual([]);
 });
 
 test('the threads of SQLite load no expressions', async () => {

@@ -1,5 +1,3 @@
-import { request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
 import { text } from 'node:stream/consumers';
 
 /** Headers of one connection; a new connection has different ones. */
@@ -15,8 +13,9 @@ interface Request {
 }
 
 /** Posts bytes with exactly these headers: fetch would add others. Rejects if no answer comes. */
-export function post({ url, headers, body, signal }: Request): Promise<{ status: number; text: string }> {
-  const request = url.toLowerCase().startsWith('https:') ? requestHttps : requestHttp;
+export async function post({ url, headers, body, signal }: Request): Promise<{ status: number; text: string }> {
+  // Each start loads the commands, and this import costs 40 ms: it reads Node's WebSocket, which loads its undici.
+  const { request } = url.toLowerCase().startsWith('https:') ? await import('node:https') : await import('node:http');
   return new Promise((resolve, reject) => {
     const sent = request(url, { method: 'POST', headers: { ...headers, 'content-length': body.byteLength }, signal });
     sent.once('response', (response) => {
