@@ -54,11 +54,15 @@ export class Slots {
   /** The flows with steps that run or are queued. */
   readonly #flows = new Map<string, FlowSteps>();
   readonly #left: LeftSlots;
+  /** Only those that are not kept for idle flows. */
+  readonly #leftShared: LeftSlots;
   #running = 0;
   #queued = 0;
   #reserved = 0;
-  /** How many of the reserved slots, including future ones, are kept from the queue for a claim. */
+  /** How many slots, including future ones, are kept from the queue for a claim; `#claimed`: for the one under way. */
   #forClaim = 0;
+  #claimed = 0;
+  #slow: NodeJS.Timeout | undefined;
   #isAlone = false;
   #isClosed = false;
   #changes: (() => void)[] = [];
@@ -70,6 +74,7 @@ export class Slots {
     this.#clock = clock;
     this.#onFree = onFree;
     this.#left = new LeftSlots(clock);
+    this.#leftShared = new LeftSlots(clock);
   }
 
   /** Whether a step runs alone, so that no other can start. */
@@ -83,7 +88,7 @@ export class Slots {
 
   /** Whether each slot is freed several times a second. */
   get isQuick(): boolean {
-    return this.#isQuickAt(this.#left.count);
+    return this.#left.count >= this.#all;
   }
 
   /**
@@ -92,10 +97,8 @@ export class Slots {
    */
   leasable(flowId: string): number {
     if (this.#isAlone) return 0;
-    const left = this.#left.count;
-    if (!this.#isQuickAt(left))
-      return Math.max(this.free - this.#kept, this.#flows.has(flowId) ? 0 : Math.min(1, this.free));
-    const most = this.#all + Math.min(MOST_QUEUED, left * SPANS_QUEUED);
+    if (!this.isQuick) return Math.max(this.free - this.#kept, this.#flows.has(flowId) ? 0 : Math.min(1, this.free));
+    const most = this.#all + Math.min(MOST_QUEUED, this.#left.count * SPANS_QUEUED);
     return Math.max(0, most - this.#running - this.#queued - this.#reserved);
   }
 
@@ -112,23 +115,18 @@ export class Slots {
 
   #reserve(count: number, onRelease: () => void): Reserved {
     this.#reserved += count;
-    let isReserved = true;
-    return {
-      count,
-      release: () => {
-        if (!isReserved) return;
-        isReserved = false;
-        this.#reserved -= count;
-        onRelease();
-        this.#changed();
-      },
-    };
+    const release = once(() => {
+      this.#reserved -= count;
+      onRelease();
+      this.#changed();
+    });
+    return { count, release };
   }
 
   /**
    * Reserves this share of the free slots for a claim; undefined if none is free yet. If steps are quick, the queue and
    * future steps could take all slots for as long as deliveries pour in: then a share of the freed slots is reserved for
-   * the claim, which takes no slot that is kept for idle flows, because they get those without a claim.
+   * the claim. It takes slots that are kept for idle flows only if no others are freed, because all their steps hang.
    */
   reserveForClaim(share: number): ReservedForClaim | undefined {
     if (this.#isAlone) return undefined;
@@ -136,45 +134,53 @@ export class Slots {
     const forAll = Math.max(0, free - this.#kept);
     const isFull = forAll === 0 && isQuick;
     this.#forClaim = Math.ceil(isFull ? this.#all * CLAIMS_SHARE : free * share);
-    const left = isFull ? this.#all - this.#kept - this.#running : isQuick ? forAll : free;
+    const forIdle = this.#leftShared.count === 0 ? this.#all - this.#running : 0;
+    const left = isFull ? this.#shared || forIdle : isQuick ? forAll : free;
     const count = Math.min(this.#forClaim, left);
-    if (count <= 0) return undefined;
+    if (count <= 0) {
+      // Nothing else tells when steps are no longer quick.
+      if (!isFull || this.#slow !== undefined) return undefined;
+      this.#slow = setTimeout(() => {
+        this.#slow = undefined;
+        this.#onFree();
+      }, SPAN_MS).unref();
+      return undefined;
+    }
     this.#forClaim = count;
+    this.#claimed = count;
     const { release } = this.#reserve(count, () => {
       this.#forClaim = 0;
+      this.#claimed = 0;
       this.#fill();
     });
-    return { count, kept: isQuick ? 0 : count - Math.min(count, forAll), release };
+    const unkept = isFull ? this.#shared : isQuick ? count : forAll;
+    return { count, kept: count - Math.min(count, unkept), release };
+  }
+
+  /** How many slots that are not kept for idle flows have no step. */
+  get #shared(): number {
+    return Math.max(0, this.#all - this.#kept - this.#running);
   }
 
   /** Takes a slot for a step that runs even if none is free. */
   take(flowId: string): Slot {
     const flow = this.#flowOf(flowId);
-    this.#begin(flow);
-    let isTaken = true;
-    return {
-      isReady: undefined,
-      leave: () => {
-        if (!isTaken) return;
-        isTaken = false;
-        this.#end(flow);
-      },
-    };
+    this.#running += 1;
+    flow.running += 1;
+    this.#rotation.give(flow.key);
+    return { isReady: undefined, leave: once(() => this.#end(flow)) };
   }
 
   /** Takes all slots for a step that runs alone: no other starts until it has left, or until this time has passed. */
   takeAll(flowId: string, ms: number): Slot {
     this.#sendAway();
     this.#isAlone = true;
-    let isShared = false;
-    // Only once: another step may run alone when this one leaves for the second time.
-    const share = () => {
-      if (isShared) return;
-      isShared = true;
+    // Another step may run alone when this one leaves for the second time.
+    const share = once(() => {
       clearTimeout(timer);
       this.#isAlone = false;
       this.#changed();
-    };
+    });
     const timer = setTimeout(share, ms).unref();
     const slot = this.take(flowId);
     return {
@@ -230,10 +236,6 @@ export class Slots {
     this.#sendAway();
   }
 
-  #isQuickAt(left: number): boolean {
-    return left >= this.#all;
-  }
-
   #changed(): void {
     this.#tell();
     this.#onFree();
@@ -257,16 +259,11 @@ export class Slots {
     if (flow.running === 0 && flow.queued === 0 && flow.reserved === 0) this.#flows.delete(flow.key);
   }
 
-  #begin(flow: FlowSteps): void {
-    this.#running += 1;
-    flow.running += 1;
-    this.#rotation.give(flow.key);
-  }
-
   #end(flow: FlowSteps): void {
     this.#running -= 1;
     flow.running -= 1;
     this.#left.add();
+    if (this.#shared > 0) this.#leftShared.add();
     this.#forgetIdle(flow);
     this.#fill();
     // The next steps get this slot before a claim does, so the caller calls `onFree`.
@@ -274,8 +271,10 @@ export class Slots {
   }
 
   #hasFree({ running }: FlowSteps): boolean {
-    const all = running > 0 ? this.#all - this.#kept : this.#all;
-    return !this.#isAlone && this.#running + this.#forClaim < all;
+    if (this.#isAlone) return false;
+    if (running > 0) return this.#forClaim < this.#shared;
+    // A claim that waits gets none of the kept slots.
+    return this.#running + (this.#claimed || Math.min(this.#forClaim, this.#shared)) < this.#all;
   }
 
   #fill(): void {
@@ -286,6 +285,16 @@ export class Slots {
       first.end(true);
     }
   }
+}
+
+/** Does something the first time that it is called, and nothing later. */
+function once(act: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (isDone) return;
+    isDone = true;
+    act();
+  };
 }
 
 interface QueuedStep {

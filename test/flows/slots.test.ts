@@ -103,6 +103,37 @@ describe('flows whose steps hang', () => {
     expect(await service.ended(await service.trigger())).toMatchObject({ status: 'Succeeded' });
   });
 
+  it('stop no quick flow for ever, though it was so quick that a claim waited for slots that are left', async () => {
+    const { handler, ends } = gate();
+    // In each span of 250 ms more slots are left than there are.
+    const quick = ownHandler('Quick', async (): Promise<HandlerResult> => {
+      service.clock.pass(5);
+      return { kind: 'succeeded', output: null };
+    });
+    const service = await openFlowService({ own: [handler, quick], concurrency: 16 });
+    const many = (type: string, count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => [`s${n}`, stepOf(type)]));
+    await service.deploy(many('Gate', 20), { id: ids[0] ?? '' });
+    await service.deploy(many('Quick', 200), { id: ids[1] ?? '' });
+    await service.runtime.start();
+    await trigger(service, ids[0]);
+    await until(() => ends.length === 14);
+    await trigger(service, ids[1]);
+    const ended = () => service.log.events('StepCompleted').length;
+    // Fewer spans in which nothing happens than until a claim comes in any case.
+    for (let idle = 0, before = -1; ended() < 200 && idle < 100; before = ended()) {
+      for (let n = 0; n < 10; n += 1) await service.store.ping();
+      if (ended() > before) continue;
+      idle += 1;
+      // What rings while steps still count as quick finds no slot.
+      vi.advanceTimersByTime(1000);
+      await service.store.ping();
+      service.clock.pass(250);
+      vi.advanceTimersByTime(250);
+    }
+    expect(ended()).toBe(200);
+  });
+
   it('take no more than their part when they were quick before', async () => {
     const { handler, ends } = gate();
     const service = await openFlowService({ own: [handler], concurrency: 8 });
@@ -313,6 +344,54 @@ describe('while each slot is left four times a second', () => {
     running[0]?.leave();
     expect(slots.reserveForClaim(1)).toMatchObject({ count: 1, kept: 0 });
     expect(slots.queue('b').isReady).toBeUndefined();
+  });
+
+  function openHanging() {
+    let passed = 0;
+    let rung = 0;
+    const slots = new Slots({ concurrency: 16, clock: { monotonic: () => passed } }, () => (rung += 1));
+    for (let n = 0; n < 14; n += 1) slots.take('hangs');
+    const pass = (ms: number) => {
+      passed += ms;
+      vi.advanceTimersByTime(ms);
+    };
+    const leaveMany = () => {
+      for (let n = 0; n < 20; n += 1) slots.take('quick').leave();
+    };
+    return { slots, rung: () => rung, pass, leaveMany };
+  }
+
+  it('a claim takes slots that are kept for idle flows where all others hang', () => {
+    const { slots, pass, leaveMany } = openHanging();
+    leaveMany();
+    pass(SPAN_MS);
+    expect(slots.isQuick).toBe(true);
+    expect(slots.reserveForClaim(1)).toMatchObject({ count: 2, kept: 2 });
+  });
+
+  it('a claim that found no slot is told when that time has passed', () => {
+    const { slots, rung, pass } = openHanging();
+    const last = Array.from({ length: 2 }, () => slots.take('quick'));
+    for (let n = 0; n < 20; n += 1) slots.take('quick').leave();
+    pass(SPAN_MS);
+    expect(slots.isQuick).toBe(true);
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    for (const slot of last) slot.leave();
+    const before = rung();
+    pass(SPAN_MS);
+    expect(rung()).toBe(before + 1);
+    expect(slots.reserveForClaim(1)).toMatchObject({ count: 2, kept: 2 });
+  });
+
+  it('a claim that waits keeps no slot from idle flows which it would not get', async () => {
+    const { slots, pass } = openHanging();
+    const last = Array.from({ length: 2 }, (_, n) => slots.take(`quick ${n}`));
+    for (let n = 0; n < 20; n += 1) slots.take('quick').leave();
+    pass(SPAN_MS);
+    expect(slots.reserveForClaim(1)).toBeUndefined();
+    const queued = slots.queue('quick 0');
+    last[0]?.leave();
+    expect(await queued.isReady).toBe(true);
   });
 
   it('but no slot is kept for a claim from steps that are slow', () => {
