@@ -24,9 +24,9 @@ export function routesOf({ manifest, webhooks, unserved = [] }: LoadedFlow): Rou
   return routes;
 }
 
-/** A slug's route in a revision that gave it to a trigger; without `trigger` if the revision is no longer readable. */
-export function formerRoute(slug: string, triggerKey: string, flow: LoadedFlow | undefined): Route {
-  return (flow && routesOf(flow).get(slug)) ?? { triggerKey, trigger: undefined };
+/** A name's route in a revision by which it led to a trigger; without `trigger` if the revision is no longer readable. */
+export function formerRoute(name: string, triggerKey: string, flow: LoadedFlow | undefined): Route {
+  return (flow && routesOf(flow).get(name)) ?? { triggerKey, trigger: undefined };
 }
 
 /**

@@ -10,7 +10,7 @@ import type { DeployedRevision, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Route } from '../webhooks/access-rules.ts';
 import { flowIdChanged } from './changes/index.ts';
-import { formerRoute, NO_CHANGE } from './deploy-access.ts';
+import { formerRoute, NO_CHANGE, routesOf } from './deploy-access.ts';
 import { type DeployFolder, type FolderOptions, folderOf, type ReplacedFlow } from './deploy-folder.ts';
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
@@ -358,11 +358,16 @@ class FlowDeployer implements Deployer {
     return (await openRevision({ name: deployed.flow.name, ...deployed }, this.#services, offered)).flow;
   }
 
-  /** Last routes of slugs that the flows want and no flow has. */
+  /** Last routes of names that the flows want and that lead nowhere: slugs, and ids of flows without a webhook trigger. */
   async #formerRoutes(flows: readonly LoadedFlow[]): Promise<ReadonlyMap<string, Route>> {
     const { store, catalog } = this.#services;
     const taken = takenNames(catalog.list().map(({ loaded }) => loaded));
-    const free = [...takenNames(flows)].filter((slug) => !taken.has(slug));
+    const leads = (id: string, flow: LoadedFlow | undefined) => flow !== undefined && routesOf(flow).has(id);
+    const ids = flows.flatMap((flow) => {
+      const { id } = flow.manifest;
+      return leads(id, flow) && !leads(id, catalog.find(id)?.loaded) ? [id] : [];
+    });
+    const free = [...ids, ...[...takenNames(flows)].filter((slug) => !taken.has(slug))];
     const former = new Map<string, Route>();
     const revisions = new Map<string, LoadedFlow | undefined>();
     for (const { slug, flowId, triggerKey, revision } of free.length === 0 ? [] : await store.listRoutes(free)) {

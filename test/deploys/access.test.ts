@@ -42,7 +42,7 @@ const hookOf = (inputs: object = {}) =>
   (manifest(inputs) as unknown as { readonly triggers: { readonly github: object } }).triggers.github;
 const write = (next: object, name = 'push.json') => workspace.writeManifest(name, next);
 
-async function ask(app: SluiceApp, method: 'GET' | 'PUT' | 'POST', path: string, body?: object) {
+async function ask(app: SluiceApp, method: 'GET' | 'PUT' | 'POST' | 'DELETE', path: string, body?: object) {
   const sent = body === undefined ? {} : { payload: JSON.stringify(body) };
   const response = await app.fastify.inject({ method, url: `/flows/api${path}`, ...sent });
   return { status: response.statusCode, answer: response.json() };
@@ -143,6 +143,21 @@ describe('a deploy by which more get in', () => {
     expect(appended).toMatchObject({ status: 200, answer: { action: 'updated', access: 'wider' } });
     const first = await put(app, { ...manifest({}, '3'), triggers: { open, github: hook } });
     expect(first).toMatchObject({ status: 409, answer: { access: 'wider' } });
+  });
+
+  it('is refused where the id of the flow leads to a trigger that checks less than one did before it led to none', async () => {
+    const withTrigger = (version: string, triggers: object) => ({ ...manifest({}, version), triggers });
+    const open = { other: hookOf({ webhookSlug: undefined, webhookHmacKey: 'a key of somebody else' }) };
+    expect(await put(app, withTrigger('1', { github: hookOf({ webhookSlug: undefined }) }))).toMatchObject({
+      status: 200,
+    });
+    for (const version of ['2', '3']) expect(await put(app, withTrigger(version, {}))).toMatchObject({ status: 200 });
+    const refused = { status: 409, answer: { access: 'wider', routes: [{ route: id, trigger: 'other' }] } };
+    expect(await put(app, withTrigger('4', open))).toMatchObject(refused);
+    expect(await ask(app, 'DELETE', `/flows/${id}`)).toMatchObject({ status: 200 });
+    expect(await put(app, withTrigger('5', open))).toMatchObject(refused);
+    const same = await put(app, withTrigger('6', { later: hookOf({ webhookSlug: undefined }) }));
+    expect(same).toMatchObject({ status: 200, answer: { action: 'created', access: 'same' } });
   });
 
   it('is refused where it goes back to a revision by which more got in', async () => {

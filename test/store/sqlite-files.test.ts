@@ -60,6 +60,29 @@ describe('a database file', () => {
     expect(await deliveries.accept('s', 'new')).toBe('accepted');
   });
 
+  test('of an earlier build, which stored no routes of ids, still knows what was accepted at the id of a flow', async () => {
+    const path = newPath();
+    const before = await openSqliteStore({ path });
+    const deliveries = new Deliveries(before);
+    await deliveries.deploy({ a: { k: '' } });
+    await deliveries.accept('id a', 'one');
+    for (const none of [{}, {}]) await deliveries.deploy({ a: none });
+    await before.close();
+    const file = new SqliteDatabase(path);
+    expect(file.prepare('DELETE FROM routes').run().changes).toBe(1);
+    file.close();
+
+    const after = await openSqliteStore({ path });
+    onTestFinished(() => after.close());
+    deliveries.restarted(after);
+    expect(await after.listRoutes(['0 a', '0 b'])).toEqual([
+      { slug: '0 a', flowId: '0 a', triggerKey: 'k', revision: 1 },
+    ]);
+    await deliveries.deploy({ a: { l: '' } });
+    expect(await deliveries.accept('id a', 'one')).toBe('replayed');
+    expect(await deliveries.accept('id a', 'two')).toBe('accepted');
+  });
+
   test('is one file, without a log, once its store is closed', async () => {
     const path = newPath();
     const store = await openSqliteStore({ path });

@@ -47,8 +47,10 @@ export interface FlowStore {
   findSuperseded(
     manifest: Pick<FlowDeploy, 'id' | 'name' | 'snapshot'> & { isNamedByFile: boolean },
   ): Promise<SupersededRevision | undefined>;
-  /** The last triggers of slugs, given in lower case; nothing for a slug that no deployed trigger ever had. */
-  listRoutes(slugs: readonly string[]): Promise<RouteRecord[]>;
+  /**
+   * The last triggers of slugs and ids of flows, given in lower case; nothing for a name that led to no deployed trigger.
+   */
+  listRoutes(names: readonly string[]): Promise<RouteRecord[]>;
   /** Replaces the stored needs of a revision; does nothing if the revision is not there. */
   renewNeeds(renewal: RevisionPlace & { readonly needs: RevisionNeeds }): Promise<void>;
   /** Newest revisions of the flows that have a source and are not deleted, by flow name. */
@@ -157,11 +159,12 @@ interface RevisionPurge {
   readonly next: RevisionPlace | null;
 }
 
-interface RouteRecord {
+export interface RouteRecord {
+  /** Or the id of the flow, for its first webhook trigger. */
   readonly slug: string;
   readonly flowId: string;
   readonly triggerKey: string;
-  /** The flow's last revision that gave the trigger the slug; its manifest is kept. */
+  /** The flow's last revision that gave the trigger the name; its manifest is kept. */
   readonly revision: number;
 }
 

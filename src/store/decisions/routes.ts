@@ -1,12 +1,12 @@
 import type { ManifestSnapshot } from '../../model/manifest.ts';
 import { sameTrigger, type TriggerName } from '../../model/trigger-name.ts';
-import type { FlowRecord, PlannedDeploy } from '../store.ts';
+import type { FlowRecord, PlannedDeploy, RouteRecord } from '../store.ts';
 import type { Decision } from './decision.ts';
 import { fixed, type Port, Rows, sql } from './port.ts';
 import { newestRevision } from './revisions.ts';
 import type { Verbs } from './verb.ts';
 
-/** A slug that leads to another trigger by a deploy than it did before. */
+/** A name that leads to another trigger by a deploy than it did before: a slug, or the id of a flow. */
 interface Handover {
   readonly slug: string;
   readonly from: TriggerName;
@@ -34,6 +34,35 @@ export function slugsOf(snapshot: ManifestSnapshot): Map<string, string> {
   return slugs;
 }
 
+/** The key of the trigger by each name of a flow: its slugs, and its id, which leads to the first webhook trigger. */
+function namesOf({ id, snapshot }: Pick<PlannedDeploy, 'id' | 'snapshot'>): Map<string, string> {
+  const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
+  const first = Object.entries(triggers).find(([, { type }]) => type === 'webhook')?.[0];
+  return new Map([...(first === undefined ? [] : [[id, first] as const]), ...slugsOf(snapshot)]);
+}
+
+/** The last routes of names. Earlier builds stored none for the ids of flows: there the kept revisions tell. */
+function* lastRoutes(port: Port, names: readonly string[], lock: '' | 'FOR UPDATE'): Decision<RouteRecord[]> {
+  const rows = yield* port.all<RouteRecord>(sql`
+    SELECT slug, flow_id AS "flowId", trigger_key AS "triggerKey", revision FROM sluice.routes
+    WHERE slug = ANY (${names}) ORDER BY slug ${fixed(lock)}`);
+  const known = new Set(rows.map(({ slug }) => slug));
+  const unknown = yield* port.all<{ id: string }>(
+    sql`SELECT id FROM sluice.flows WHERE id = ANY (${names.filter((name) => !known.has(name))}) ORDER BY id`,
+  );
+  for (const { id } of unknown) {
+    const revisions = yield* port.all<{ revision: number; snapshot: string }>(sql`
+      SELECT revision, snapshot FROM sluice.revisions
+      WHERE flow_id = ${id} AND strpos(snapshot, '"webhook"') > 0 ORDER BY revision DESC`);
+    const routes = revisions.flatMap(({ revision, snapshot }) => {
+      const triggerKey = namesOf({ id, snapshot: JSON.parse(snapshot) }).get(id);
+      return triggerKey === undefined ? [] : [{ slug: id, flowId: id, triggerKey, revision }];
+    });
+    rows.push(...routes.slice(0, 1));
+  }
+  return rows;
+}
+
 /** Whether the manifest lets others also have the slug of one of its triggers. */
 function isSharing(snapshot: ManifestSnapshot, { slug, triggerKey }: { slug: string; triggerKey: string }): boolean {
   const { triggers = {} } = (snapshot ?? {}) as WithTriggers;
@@ -42,20 +71,23 @@ function isSharing(snapshot: ManifestSnapshot, { slug, triggerKey }: { slug: str
 }
 
 /**
- * Slugs that a deploy takes over from another flow, or from another trigger of the same one, however long ago that gave
+ * Names that a deploy takes over from another flow, or from another trigger of the same one, however long ago that gave
  * it up. Their rows do not change until the transaction ends.
  */
 export function* listHandovers(port: Port, deploys: readonly PlannedDeploy[]): Decision<readonly Handover[]> {
-  const wanted = deploys.flatMap(({ id, snapshot }) =>
-    [...slugsOf(snapshot)].map(([slug, triggerKey]) => ({ slug, to: { flowId: id, triggerKey } })),
+  const wanted = deploys.flatMap((deploy) =>
+    [...(deploy.isUnchanged ? slugsOf(deploy.snapshot) : namesOf(deploy))].map(([slug, triggerKey]) => ({
+      slug,
+      to: { flowId: deploy.id, triggerKey },
+    })),
   );
   if (wanted.length === 0) return [];
-  const rows = yield* port.all<TriggerName & { slug: string }>(sql`
-    SELECT slug, flow_id AS "flowId", trigger_key AS "triggerKey" FROM sluice.routes
-    WHERE slug = ANY (${[...new Set(wanted.map(({ slug }) => slug))]}) ORDER BY slug FOR UPDATE`);
-  return rows.flatMap(({ slug, ...from }) =>
-    wanted.filter((each) => each.slug === slug && !sameTrigger(from, each.to)).map(({ to }) => ({ slug, from, to })),
-  );
+  const rows = yield* lastRoutes(port, [...new Set(wanted.map(({ slug }) => slug))], 'FOR UPDATE');
+  return rows.flatMap(({ slug, flowId, triggerKey }) => {
+    const from = { flowId, triggerKey };
+    const others = wanted.filter((each) => each.slug === slug && !sameTrigger(from, each.to));
+    return others.map(({ to }) => ({ slug, from, to }));
+  });
 }
 
 /** Separates slugs that are taken over from slugs that a trigger now shares; leaves out those shared already. */
@@ -166,24 +198,22 @@ function keepJoined(port: Port, { from, to, at }: Pick<Handover, 'from' | 'to'> 
 export const routeVerbs: Verbs<'listRoutes'> = {
   listRoutes: {
     access: 'read',
-    *decide(port, slugs) {
-      return yield* port.all(sql`
-        SELECT slug, flow_id AS "flowId", trigger_key AS "triggerKey", revision FROM sluice.routes
-        WHERE slug = ANY (${slugs}) ORDER BY slug`);
+    *decide(port, names) {
+      return yield* lastRoutes(port, names, '');
     },
   },
 };
 
-/** Stores where the slugs of a deployed manifest lead, until another deploy takes them over. */
+/** Stores where the names of a deployed flow lead, until another deploy takes them over. */
 export function keepRoutes(port: Port, { id, snapshot }: PlannedDeploy, revision: number): void {
-  const rows = [...slugsOf(snapshot)].map(([slug, triggerKey]) => ({
+  const rows = [...namesOf({ id, snapshot })].map(([slug, triggerKey]) => ({
     slug,
     flow_id: id,
     trigger_key: triggerKey,
     revision,
   }));
   if (rows.length === 0) return;
-  const slugs = rows.map(({ slug }) => slug);
+  const slugs = [...slugsOf(snapshot).keys()];
   port.later(sql`
     INSERT INTO sluice.slugs (slug, flow_id) SELECT slug, ${id} FROM unnest(${slugs}::text[]) AS given (slug)
     WHERE true ON CONFLICT (slug, flow_id) DO NOTHING`);

@@ -7,7 +7,7 @@ import { aNonce, aRun, deployOf, graphOf, id, PLAN, T0 } from '../samples.ts';
 /** Flows that are deployed together: the slug of each of their triggers, '' for none. */
 type Deploy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** Deploys flows and delivers to slugs, as a service with one store does. */
+/** Deploys flows and delivers to slugs and, as `id NAME`, to the ids of flows, as a service with one store does. */
 export class Deliveries {
   #store: Store;
   readonly #prefix: string;
@@ -45,7 +45,8 @@ export class Deliveries {
     }
     for (const { id: flowId, hash } of planned) this.#revisions.set(flowId, Number(hash));
     for (const [name, slugs] of Object.entries(flows)) {
-      for (const [triggerKey, slug] of Object.entries(slugs)) {
+      for (const [place, [triggerKey, slug]] of Object.entries(slugs).entries()) {
+        if (place === 0) this.#routes.set(`id ${name}`, { flowId: `${this.#prefix}${name}`, triggerKey });
         if (slug !== '') this.#routes.set(slug, { flowId: `${this.#prefix}${name}`, triggerKey });
       }
     }
@@ -56,7 +57,8 @@ export class Deliveries {
     this.#store = store;
   }
 
-  get slugs(): readonly string[] {
+  /** Names that lead to triggers. */
+  get names(): readonly string[] {
     return [...this.#routes.keys()];
   }
 
@@ -78,8 +80,8 @@ export class Deliveries {
 }
 
 export function routes({ test }: StoreUnderTest): void {
-  describe('what was accepted at a slug', () => {
-    test.each<[string, readonly Deploy[]]>([
+  describe('what was accepted at a slug or the id of a flow', () => {
+    test.each<[string, readonly Deploy[], string?]>([
       ['another flow takes it in the same deploy', [{ a: { k: 's' } }, { a: { k: '' }, b: { k: 's' } }]],
       ['and before the one that gives it up', [{ a: { k: 's' } }, { b: { k: 's' }, a: { k: '' } }]],
       ['its trigger takes another slug', [{ a: { k: 's' } }, { a: { k: 't' }, b: { k: 's' } }]],
@@ -99,34 +101,43 @@ export function routes({ test }: StoreUnderTest): void {
         [{ a: { k: 's' } }, { a: { k: '' } }, { b: { k: 's' } }, { b: { k: '' } }, { a: { k: 's' } }],
       ],
       ['another trigger of its flow takes it later', [{ a: { k: 's' } }, { a: { k: '' } }, { a: { k: '', l: 's' } }]],
-    ])('stays known there where %s', async (store, _rule, deploys) => {
+      ['its flow has no webhook trigger for a while', [{ a: { k: '' } }, { a: {} }, { a: { l: '' } }], 'id a'],
+      ['others are put before its trigger', [{ a: { k: 's' } }, { a: { l: 't', k: 's' } }, { a: { k: 's' } }], 'id a'],
+      [
+        'its flow changes its first trigger, and has none for a while',
+        [{ a: { k: 's', l: 't' } }, { a: { l: 't' } }, { b: { k: 's' } }, { a: {} }, { a: { m: '', l: 't' } }],
+        'id a',
+      ],
+    ])('stays known there where %s', async (store, _rule, deploys, name = 's') => {
       const deliveries = new Deliveries(store);
       const sent: string[] = [];
       for (const [n, deploy] of deploys.entries()) {
         await deliveries.deploy(deploy);
-        if (!deliveries.slugs.includes('s')) continue;
+        if (!deliveries.names.includes(name)) continue;
         for (const one of sent) {
-          expect([n, one, await deliveries.accept('s', one)]).toEqual([n, one, 'replayed']);
-          expect([n, one, await deliveries.acceptKey('s', one)]).toEqual([n, one, 'duplicate']);
+          expect([n, one, await deliveries.accept(name, one)]).toEqual([n, one, 'replayed']);
+          expect([n, one, await deliveries.acceptKey(name, one)]).toEqual([n, one, 'duplicate']);
         }
-        expect([await deliveries.accept('s', `${n}`), await deliveries.acceptKey('s', `${n}`)]).toEqual([
+        expect([await deliveries.accept(name, `${n}`), await deliveries.acceptKey(name, `${n}`)]).toEqual([
           ...['accepted', 'accepted'],
         ]);
         sent.push(`${n}`);
       }
     });
 
-    test('is told with the last revision that gave the slug to a trigger, which retention keeps', async (store) => {
+    test('is told with the last revision that gave the name to a trigger, which retention keeps', async (store) => {
       const deliveries = new Deliveries(store);
-      for (const slug of ['S', 's', '', '', '']) await deliveries.deploy({ a: { k: slug } });
+      for (const slug of ['S', 's', '', '']) await deliveries.deploy({ a: { k: slug } });
+      for (const none of [{}, {}]) await deliveries.deploy({ a: none });
       await deliveries.deploy({ b: { l: 't' } });
-      expect(await store.listRoutes(['0 s', '0 t', '0 u'])).toEqual([
+      expect(await store.listRoutes(['0 a', '0 c', '0 s', '0 t', '0 u'])).toEqual([
+        { slug: '0 a', flowId: '0 a', triggerKey: 'k', revision: 4 },
         { slug: '0 s', flowId: '0 a', triggerKey: 'k', revision: 2 },
         { slug: '0 t', flowId: '0 b', triggerKey: 'l', revision: 1 },
       ]);
       await store.purgeRevisions({ kept: 1, after: { flowId: '', revision: 0 }, limit: 100 });
       const isKept = async (revision: number) => (await store.findRevision('0 a', revision))?.snapshot !== undefined;
-      expect(await Promise.all([1, 2, 3, 4, 5].map(isKept))).toEqual([false, true, false, false, true]);
+      expect(await Promise.all([1, 2, 3, 4, 5, 6].map(isKept))).toEqual([false, true, false, true, false, true]);
     });
 
     test('is not joined by what its former trigger accepts elsewhere from then on', async (store) => {
@@ -148,19 +159,19 @@ export function routes({ test }: StoreUnderTest): void {
         fc.asyncProperty(deploys, async (given) => {
           group += 1;
           const deliveries = new Deliveries(store, group);
-          const accepted: [slug: string, value: string][] = [];
+          const accepted: [name: string, value: string][] = [];
           for (const [n, deploy] of given.entries()) {
             const all = Object.values(deploy).flatMap((slugs) => Object.values(slugs).filter((slug) => slug !== ''));
             if (new Set(all).size < all.length || Object.keys(deploy).length === 0) continue;
             await deliveries.deploy(deploy);
-            for (const [slug, value] of accepted) {
-              if (!deliveries.slugs.includes(slug)) continue;
-              expect([n, slug, await deliveries.accept(slug, value)]).toEqual([n, slug, 'replayed']);
+            for (const [name, value] of accepted) {
+              if (!deliveries.names.includes(name)) continue;
+              expect([n, name, await deliveries.accept(name, value)]).toEqual([n, name, 'replayed']);
             }
-            for (const slug of deliveries.slugs) {
-              const value = `${slug} ${n}`;
-              expect([n, slug, await deliveries.accept(slug, value)]).toEqual([n, slug, 'accepted']);
-              accepted.push([slug, value]);
+            for (const name of deliveries.names) {
+              const value = `${name} ${n}`;
+              expect([n, name, await deliveries.accept(name, value)]).toEqual([n, name, 'accepted']);
+              accepted.push([name, value]);
             }
           }
         }),
