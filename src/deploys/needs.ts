@@ -147,11 +147,13 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
       };
     },
     async open({ flowId, needs }, offered) {
-      if (needs === null) return { files: {}, literals: new Map(), lost: [] };
-      const { files, sealed, digests } = needs;
+      if (needs === null) return { files: {}, literals: new Map(), lost: [], signed: undefined };
+      const { files, sealed, digests, signed } = needs;
       const places = Object.keys(digests).filter((name) => !isReference(name));
       const opened = sealed === null ? undefined : openSealed(sealed, { flowId, keys });
-      if (opened !== undefined) return { files, literals: opened, lost: places.filter((place) => !opened.has(place)) };
+      if (opened !== undefined) {
+        return { files, literals: opened, lost: places.filter((place) => !opened.has(place)), signed };
+      }
       const found = new Map<string, string>();
       const digest = digester(needs.digestedWith, flowId);
       const others = offered === undefined ? new Map<string, string>() : literals(offered);
@@ -159,7 +161,7 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
         const text = others.get(place);
         if (text !== undefined && digests[place] === (await digest?.(place, text))) found.set(place, text);
       }
-      return { files, literals: found, lost: places.filter((place) => !found.has(place)) };
+      return { files, literals: found, lost: places.filter((place) => !found.has(place)), signed };
     },
     async compare({ needs }, flow) {
       const written = literals(flow);
@@ -181,17 +183,23 @@ export function createNeedsReader({ keys, rules, gates, settings }: NeedsService
       webhooks.some((trigger) => needs?.signed.includes(trigger.triggerKey) === true && !isSigned(trigger)),
     formerJudges({ needs }, flow) {
       if (needs === null) return undefined;
-      const { judges = {} } = needs;
-      const isSame = Object.entries(judgesIn(flow, gates)).every(
-        ([key, now]) => !Object.hasOwn(judges, key) || isDeepStrictEqual(judges[key], now),
-      );
-      return isSame && isDeepStrictEqual(needs.settings, settings) ? undefined : needs;
+      return isJudgedAs(needs, flow, gates) && isDeepStrictEqual(needs.settings, settings) ? undefined : needs;
     },
   };
 }
 
 function judgesIn({ webhooks }: LoadedFlow, gates: NeedsServices['gates']): NonNullable<RevisionNeeds['judges']> {
   return Object.fromEntries(webhooks.map((trigger) => [trigger.triggerKey, judgesOf(trigger, gates)]));
+}
+
+/** Whether the same code judges the triggers, and knows no scheme that was unknown. */
+function isJudgedAs({ judges = {}, signed }: RevisionNeeds, flow: LoadedFlow, gates: NeedsServices['gates']): boolean {
+  return (
+    flow.webhooks.every((trigger) => !gates.isSigned(trigger) || signed.includes(trigger.triggerKey)) &&
+    Object.entries(judgesIn(flow, gates)).every(
+      ([key, now]) => !Object.hasOwn(judges, key) || isDeepStrictEqual(judges[key], now),
+    )
+  );
 }
 
 /** Current values of the references that decide access, and the first place of each. */

@@ -112,7 +112,7 @@ export async function reopenFlows(
       new Map([...takenNames([opened.flow])].filter((slug) => !given.has(slug)).map((slug) => [slug, false])),
     );
     problems.push(...opened.problems.map((message) => ({ flowId: id, message: `warning ${message}` })));
-    const { renewal, outcome } = (await staleNeeds({ record, revision, loaded }, services)) ?? {};
+    const { renewal, outcome } = (await staleNeeds({ record, revision, loaded: opened.flow }, services)) ?? {};
     if (renewal !== undefined) await store.renewNeeds(renewal);
     if (outcome !== undefined) outcomes.push(outcome);
     // It may have been switched meanwhile.

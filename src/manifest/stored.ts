@@ -25,6 +25,8 @@ export interface OpenedNeeds {
   readonly literals: ReadonlyMap<string, string>;
   /** Places of secrets that cannot be obtained. */
   readonly lost: readonly string[];
+  /** Keys of triggers whose scheme was known when the revision was last put in force; undefined if nobody can say. */
+  readonly signed: readonly string[] | undefined;
 }
 
 /** The rules for the source of the revision. */
@@ -37,7 +39,7 @@ type StoredRules = Pick<ManifestRules, 'readSecret' | 'checks' | 'strict' | 'han
 export function storedFlow(
   { name, snapshot, hash, source }: StoredRevision,
   rules: StoredRules,
-  { files, literals, lost: missing }: OpenedNeeds,
+  { files, literals, lost: missing, signed }: OpenedNeeds,
 ): { readonly flow: LoadedFlow; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const report = (place: string, what: string) => problems.push(`${name} ${place}: ${what}`);
@@ -90,7 +92,7 @@ export function storedFlow(
     ...(unreadable !== undefined && { unreadable }),
     ...(lost.length > 0 && { lost }),
   };
-  return withoutUnfit(flow, rules, { problems, report });
+  return withoutUnfit(flow, rules, { signed, problems, report });
 }
 
 const LOST = 'was in plain text and is not stored in a form that this process can read';
@@ -141,22 +143,31 @@ function forbiddenReferences(
 }
 
 /**
- * Leaves out triggers without a working gate or with an unknown scheme, which may have left with the operator's code:
- * without it, everything would get in. Publishers get 503, so they can send again.
+ * Leaves out triggers without a working gate, or whose scheme was known and has left with the operator's code: without
+ * it, everything would get in. Publishers get 503, so they can send again. A scheme that nobody ever knew is skipped.
  */
 function withoutUnfit(
   flow: LoadedFlow,
   rules: Pick<ManifestRules, 'checks' | 'strict'>,
-  { problems, report }: { problems: string[]; report: (place: string, what: string) => void },
+  {
+    signed,
+    problems,
+    report,
+  }: Pick<OpenedNeeds, 'signed'> & { problems: string[]; report: (place: string, what: string) => void },
 ) {
   const unserved = [...(flow.unserved ?? [])];
   const webhooks = flow.webhooks.filter((webhook) => {
     const issues = rules.checks.flatMap((check) => check({ ...flow, webhooks: [webhook] }));
-    const errors = issues.filter(
-      ({ severity, weakensGate, skipsGate }) => severity === 'error' || skipsGate || (rules.strict && weakensGate),
-    );
-    for (const { path, message } of errors) report(path, `${message}; the trigger is not served`);
     const { triggerKey, inputs } = webhook;
+    const wasSigned = signed?.includes(triggerKey) !== false;
+    const errors = issues.filter(
+      ({ severity, weakensGate, skipsGate }) =>
+        severity === 'error' || (skipsGate && wasSigned) || (rules.strict && weakensGate),
+    );
+    for (const issue of issues) {
+      if (errors.includes(issue)) report(issue.path, `${issue.message}; the trigger is not served`);
+      else if (issue.skipsGate) report(issue.path, issue.message);
+    }
     if (errors[0] !== undefined) unserved.push({ triggerKey, slug: inputs.webhookSlug, why: errors[0].message });
     return errors.length === 0;
   });

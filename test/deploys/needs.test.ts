@@ -211,6 +211,17 @@ it('a verifier that has left with the operator’s code opens nothing: the trigg
   expect(await deliver(await start({}, { extensions: { verifiers } }))).toBe(200);
 });
 
+it('a scheme that nobody ever registered is skipped after a start too, until one knew it', async () => {
+  const put = async (app: SluiceApp) => ask(app, 'PUT', flowUrl, manifest({ webhookSignatureScheme: 'Nonsense' }));
+  const app = await start();
+  expect(await put(app)).toMatchObject({ status: 200, answer: { access: 'wider' } });
+  expect(await deliver(app, 'any key')).toBe(200);
+  expect(await deliver(await start(), 'any key')).toBe(200);
+  const verifiers = [{ name: 'Nonsense', verify: () => ({ outcome: 'verified' as const }) }];
+  expect(await deliver(await start({}, { extensions: { verifiers } }))).toBe(200);
+  expect(await deliver(await start(), 'any key')).toBe(503);
+});
+
 describe('a setting by which more get in than at the last start', () => {
   const limits = { rateLimitPermitsPerSecond: 2, rateLimitPerIp: true };
   // In the order of the starts: each has the settings of the earlier ones too.
@@ -376,6 +387,14 @@ describe('what a revision needs', () => {
     expect(await readerWith(keys).compare({ needs }, load('the secrets'))).toMatchObject({ isForeign: true });
     const opened = await readerWith(keys).open({ flowId: FLOW_ID, needs }, flow);
     expect(opened).toMatchObject({ literals: new Map([[place, 'the secret']]), lost: [] });
+  });
+
+  it('tells that a scheme is known that was not', async () => {
+    const reader = readerWith(keysOf(one));
+    const needs = await reader.needsOf(load('the secret'));
+    expect(needs.signed).toHaveLength(1);
+    expect(reader.formerJudges({ needs }, load('the secret'))).toBeUndefined();
+    expect(reader.formerJudges({ needs: { ...needs, signed: [] } }, load('the secret'))).toBeDefined();
   });
 
   it('opens with an earlier key, and with no other', async () => {

@@ -7,7 +7,7 @@ import type { OpenedNeeds } from '../../src/manifest/stored.ts';
 const handlers = handlerTable(stepTypes().handlers);
 
 /** All that a revision of the flow needs, as if none of it were lost. */
-export function openedNeeds({ manifest, files }: LoadedFlow): OpenedNeeds {
+export function openedNeeds({ manifest, files, webhooks }: LoadedFlow): OpenedNeeds {
   const literals = literalsOf(manifest, (stepType) => handlers.get(stepType)?.secretInputs ?? []);
-  return { files, literals, lost: [] };
+  return { files, literals, lost: [], signed: webhooks.map(({ triggerKey }) => triggerKey) };
 }

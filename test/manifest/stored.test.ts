@@ -27,7 +27,7 @@ function load(inputs: object, steps: object = {}): LoadedFlow {
   return flow;
 }
 
-const NOTHING: OpenedNeeds = { files: {}, literals: new Map(), lost: [] };
+const NOTHING: OpenedNeeds = { files: {}, literals: new Map(), lost: [], signed: undefined };
 const restore = (stored: LoadedFlow, opened: OpenedNeeds = NOTHING, change: Partial<ManifestRules> = {}) =>
   storedFlow({ ...stored, name: 'orders' }, { ...rules, ...change }, opened);
 const keysOf = ({ flow }: ReturnType<typeof restore>) => flow.webhooks[0]?.keys;
@@ -186,7 +186,14 @@ describe('a stored revision', () => {
     const checks: ManifestRules['checks'] = [
       () => [{ severity: 'warning', path: 'triggers.hook', message: 'is unknown', weakensGate: true, skipsGate: true }],
     ];
-    expect(restore(load({ webhookHmacKey: 'env:KEY' }), NOTHING, { checks }).flow.webhooks).toEqual([]);
+    const told = (signed: readonly string[] | undefined) => {
+      const { flow, problems } = restore(load({ webhookHmacKey: 'env:KEY' }), { ...NOTHING, signed }, { checks });
+      return [flow.webhooks.length, ...problems];
+    };
+    // Known, not said, and never known.
+    expect(told(['hook'])).toEqual([0, 'orders triggers.hook: is unknown; the trigger is not served']);
+    expect(told(undefined)).toEqual(told(['hook']));
+    expect(told([])).toEqual([1, 'orders triggers.hook: is unknown']);
   });
 
   it('does not serve a trigger with a reference that its source may not read, and says which', () => {

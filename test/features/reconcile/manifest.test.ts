@@ -111,7 +111,7 @@ describe('the token of a log', () => {
     const { snapshot, hash, webhooks } = parsed('ghp_plain');
     expect(webhooks[0]?.reconcile).toMatchObject({ token: 'ghp_plain' });
     expect(JSON.stringify(snapshot)).not.toContain('ghp_plain');
-    const opened = { files: {}, literals: new Map(), lost: [] };
+    const opened = { files: {}, literals: new Map(), lost: [], signed: undefined };
     const { flow, problems } = storedFlow({ name: 'Orders', snapshot, hash, source: 'folder' }, rules, opened);
     expect(flow.webhooks[0]?.reconcile).toMatchObject({ token: '' });
     expect(problems).toEqual([expect.stringMatching(/triggers\.github\.reconcile\.token: was in plain text/)]);
