@@ -179,12 +179,13 @@ function* planLocally({ rows, runId }: Progress, graph: WiredGraph, ended: strin
   const name = `${runId} ${scope}`;
   const lastOpen = recent.get(name) ?? new Map<string, number>();
   recent.set(name, lastOpen);
-  const statesOf = (keys: readonly string[]) => rows.statesOf(runId, scope, keys);
-  const plan = yield* planAfter(graph, localKey, { statesOf, lastOpen });
-  return plan.isOpen || (yield* rows.hasOpenStep(runId, scope)) ? { ...plan, end: null } : undefined;
+  const plan = yield* planAfter(graph, localKey, { statesOf: (keys) => rows.statesOf(runId, scope, keys), lastOpen });
+  if (plan.isOpen || (yield* rows.hasOpenStep(runId, scope))) return { ...plan, end: null };
+  recent.delete(name);
+  return undefined;
 }
 
-const lastOpenSteps = () => new LRUCache<string, Map<string, number>>({ max: 1000 });
+const lastOpenSteps = () => new LRUCache<string, Map<string, number>>({ max: 200 });
 
 /** Inserts a step that is to start: leased where the caller has a slot for it, else due. */
 function* startStep(
