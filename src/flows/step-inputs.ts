@@ -82,8 +82,8 @@ function withSecrets(
     // A stored revision contains references to secrets, but no plain-text secrets.
     throw new StepFailure(
       'secret_not_kept',
-      `${formatPath(['inputs', ...lost.path])} was in plain text in a manifest that is no longer loaded, and is not stored; ` +
-        'load the manifest again, or name the secret by env:NAME or file:PATH',
+      `${formatPath(['inputs', ...lost.path])} was in plain text in a manifest that is no longer loaded, and is not stored in a form that this process can read; ` +
+        'put back the store key, load the manifest again, or name the secret by env:NAME or file:PATH',
     );
   }
   const resolved = resolveStepSecrets({ written, rendered, secretInputs, readSecret });

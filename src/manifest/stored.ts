@@ -67,7 +67,7 @@ export function storedFlow(
     for (const { path: place, message, severity } of found) {
       if (severity === 'error' && message !== REPEATED_KEY) unread.set(place, message);
     }
-    // Unreadable secrets here only stop queries of the publisher's log: the trigger can still accept deliveries.
+    // A reference that cannot be read here only stops queries of the publisher's log: the trigger still accepts.
     const { objects } = resolveObjects(trigger, [], rules.readSecret);
     const keyed = {
       ...(trigger.enabled === false && ({ isOff: true } as const)),
