@@ -160,16 +160,16 @@ function learningGate(
   trigger: WebhookTrigger,
   options: SpecGateOptions & Pick<SignatureSettings, 'learnedKeys'>,
 ): Gate {
-  const unlearned = refusingGate(
-    spec,
-    'key_not_configured',
-    `no key is known yet: ${spec.name} sends it in a handshake`,
-  );
   return {
     name: signatureGate.name,
     check(delivery, evidence) {
       const keys = readKeys({ spec }, { ...trigger, keys: keysInForce(trigger, spec, options.learnedKeys) });
-      return (keys === undefined ? unlearned : specGate(spec, keys, options)).check(delivery, evidence);
+      if (keys !== undefined) return specGate(spec, keys, options).check(delivery, evidence);
+      const isLost = options.learnedKeys?.isUnreadable({ ...trigger, scheme: spec.name }) === true;
+      const gate = isLost
+        ? refusingGate(spec, 'verification_unavailable', 'the learned key is sealed with another store key')
+        : refusingGate(spec, 'key_not_configured', `no key is known yet: ${spec.name} sends it in a handshake`);
+      return gate.check(delivery, evidence);
     },
   };
 }

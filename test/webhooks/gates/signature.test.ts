@@ -95,6 +95,22 @@ describe('what cannot be verified is refused', () => {
     expect(verdict).toMatchObject({ passed: false, reason: 'key_not_configured', evidence: { isVerified: false } });
   });
 
+  it('for the time being, when the learnt key is sealed with another store key', async () => {
+    const learnedKeys = {
+      find: () => undefined,
+      isUnreadable: () => true,
+      learn: async () => false,
+      forget: async () => true,
+    };
+    const inputs = { webhookSignatureScheme: 'Asana', webhookLearnKey: true };
+    const verdict = await judge({ inputs, settings: settingsOf({}, { learnedKeys }) }, signedBy('Asana'));
+    expect(verdict).toMatchObject({
+      passed: false,
+      reason: 'verification_unavailable',
+      detail: 'the learned key is sealed with another store key',
+    });
+  });
+
   it('when no key is configured and the trigger learns none, whatever was learnt before', async () => {
     const learnedKeys = {
       find: () => KEYS.Asana,
