@@ -295,6 +295,8 @@ class FlowDeployer implements Deployer {
         : undefined;
     const isUnchanged = difference?.isForeign === false;
     const changedSecrets = difference?.changed ?? new Map();
+    // Whoever allows that a known scheme has left allows it for every replica, and for the next start.
+    const isRenewed = changedSecrets.size > 0 || (deployed && needs.lacksScheme(deployed.revision, loaded));
     const { snapshot, isNamedByFile = false } = loaded;
     // The manifest in force is not an earlier revision.
     const superseded =
@@ -305,7 +307,7 @@ class FlowDeployer implements Deployer {
       access: folder.accessOf(loaded, deployed && (await this.#inForce(deployed, loaded))),
       isUnchanged,
       changedSecrets,
-      needs: isUnchanged && changedSecrets.size === 0 ? null : await needs.needsOf(loaded),
+      needs: isUnchanged && !isRenewed ? null : await needs.needsOf(loaded),
       actor,
       reason,
       objections,

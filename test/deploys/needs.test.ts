@@ -211,6 +211,19 @@ it('a verifier that has left with the operator’s code opens nothing: the trigg
   expect(await deliver(await start({}, { extensions: { verifiers } }))).toBe(200);
 });
 
+it('a deploy of the same manifest that allows a verifier to have left holds after a start too', async () => {
+  const put = async (app: SluiceApp, query = '') =>
+    ask(app, 'PUT', `${flowUrl}${query}`, manifest({ webhookSignatureScheme: 'Acme' }));
+  const verifiers = [{ name: 'Acme', verify: () => ({ outcome: 'verified' as const }) }];
+  expect(await put(await start({}, { extensions: { verifiers } }))).toMatchObject({ status: 200 });
+  const app = await start();
+  expect(await put(app)).toMatchObject({ status: 409, answer: { access: 'wider' } });
+  expect(await deliver(app, 'any key')).toBe(503);
+  expect(await put(app, '?allow=access')).toMatchObject({ status: 200, answer: { action: 'unchanged' } });
+  expect(await deliver(app, 'any key')).toBe(200);
+  expect(await deliver(await start(), 'any key')).toBe(200);
+});
+
 it('a scheme that nobody ever registered is skipped after a start too, until one knew it', async () => {
   const put = async (app: SluiceApp) => ask(app, 'PUT', flowUrl, manifest({ webhookSignatureScheme: 'Nonsense' }));
   const app = await start();
