@@ -220,8 +220,8 @@ class StepDispatcher implements Dispatcher {
 
   /** A due step of the flow was not leased. In a limited flow, it may wait for the flow instead of a slot. */
   #expectDue(flowId: string): void {
-    // It waits, like others of its flow, until a running step ends.
-    if (this.#waiting.isKept && this.#slots.leasable(flowId) === 0) return;
+    // It waits, like others of its flow, until a running step ends; but a claim under way may not know of it.
+    if (this.#waiting.isKept && this.#slots.claimed === 0 && this.#slots.leasable(flowId) === 0) return;
     if (this.#mayLease(flowId)) this.#wait();
     this.#claims.expect(0);
   }

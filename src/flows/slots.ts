@@ -59,9 +59,9 @@ export class Slots {
   #running = 0;
   #queued = 0;
   #reserved = 0;
-  /** How many slots, including future ones, are kept from the queue for a claim; `#claimed`: for the one under way. */
+  /** How many slots, including future ones, are kept from the queue for a claim; `claimed`: for the one under way. */
   #forClaim = 0;
-  #claimed = 0;
+  claimed = 0;
   #slow: NodeJS.Timeout | undefined;
   #isAlone = false;
   #isClosed = false;
@@ -147,10 +147,10 @@ export class Slots {
       return undefined;
     }
     this.#forClaim = count;
-    this.#claimed = count;
+    this.claimed = count;
     const { release } = this.#reserve(count, () => {
       this.#forClaim = 0;
-      this.#claimed = 0;
+      this.claimed = 0;
       this.#fill();
     });
     const unkept = isFull ? this.#shared : isQuick ? count : forAll;
@@ -274,7 +274,7 @@ export class Slots {
     if (this.#isAlone) return false;
     if (running > 0) return this.#forClaim < this.#shared;
     // A claim that waits gets none of the kept slots.
-    return this.#running + (this.#claimed || Math.min(this.#forClaim, this.#shared)) < this.#all;
+    return this.#running + (this.claimed || Math.min(this.#forClaim, this.#shared)) < this.#all;
   }
 
   #fill(): void {

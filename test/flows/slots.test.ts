@@ -5,6 +5,7 @@ import {
   type FlowService,
   openFlowService,
   openStarted,
+  openStore,
   ownHandler,
   standingTimers,
   stepOf,
@@ -132,6 +133,37 @@ describe('flows whose steps hang', () => {
       vi.advanceTimersByTime(250);
     }
     expect(ended()).toBe(200);
+  });
+
+  it('leave no step of theirs forgotten that fell due while a claim was under way', async () => {
+    const { handler, ends } = gate();
+    const store = await openStore();
+    let isHeld = false;
+    const answers: (() => void)[] = [];
+    const claimDue: FlowService['store']['claimDue'] = async (request) => {
+      const batch = await store.claimDue(request);
+      if (!isHeld) return batch;
+      isHeld = false;
+      await new Promise<void>((resolve) => answers.push(resolve));
+      return batch;
+    };
+    const service = await openFlowService({ store: { ...store, claimDue }, own: [handler], concurrency: 8 });
+    const id = ids[0] ?? '';
+    await service.deploy(Object.fromEntries(Array.from({ length: 8 }, (_, n) => [`s${n}`, stepOf('Gate')])), { id });
+    await service.runtime.start();
+    await trigger(service, id);
+    await until(() => ends.length === 7);
+    await service.runtime.dispatcher.wake();
+    await service.deploy({ late: stepOf('Gate') }, { id });
+    isHeld = true;
+    ends[0]?.();
+    // The claim has taken the eighth step, and all slots but the one that is kept from this flow.
+    await until(() => answers.length === 1);
+    await trigger(service, id);
+    answers[0]?.();
+    await until(() => ends.length === 8);
+    ends[1]?.();
+    await until(() => ends.length === 9);
   });
 
   it('take no more than their part when they were quick before', async () => {
