@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
-import { GateConfigurationError, type WebhookInputs, type WebhookTrigger } from '../gate.ts';
+import { GateConfigurationError, type WebhookTrigger } from '../gate.ts';
 import { hasPart } from './layout.ts';
 import { resolveScheme, type SchemeRegistry } from './resolve.ts';
 import type { SignatureSpec } from './spec.ts';
+import type { StandardRule } from './standards/standard.ts';
 
 /** Names what digests of a trigger cover. */
 export interface CoverRule {
@@ -10,16 +11,6 @@ export interface CoverRule {
   /** Whether an operator's verifier decides: then only a verified delivery shows it. */
   readonly isByVerifier: boolean;
 }
-
-/** The fields by which the schemes of standards decide what digests cover. */
-const COVERING: readonly (keyof WebhookInputs)[] = [
-  'webhookSignatureForm',
-  'webhookSignedPayload',
-  'webhookTimestampHeader',
-  'webhookTimestampField',
-  'webhookJwtBodyHashClaim',
-  'webhookRequiredComponents',
-];
 
 /** The same name for schemes, in each form of the keys, that cover the same, however their fields are written. */
 export function coverRule(
@@ -39,10 +30,16 @@ export function coverRule(
   }
   if (scheme === undefined) return ruleOf(false, inputs.webhookTimestampHeader?.trim().toLowerCase());
   if (scheme.kind === 'verifier') return ruleOf(true, scheme.verifier.name.toLowerCase());
-  if (scheme.kind === 'standard') return ruleOf(false, scheme.standard.name, ...COVERING.map((field) => inputs[field]));
+  if (scheme.kind === 'standard') return ruleOf(false, coveredBy(scheme.standard.rule));
   const forms = [scheme.spec, scheme.previousSpec ?? scheme.spec].map((spec) => JSON.stringify(signedBy(spec)));
   return ruleOf(false, ...new Set(forms.sort()));
 }
+
+/** What decides which token or signature names a delivery; another one may have another time. */
+const coveredBy = (rule: StandardRule): readonly unknown[] =>
+  rule.standard === 'Jwt'
+    ? [rule.standard, rule.carrier, rule.header.toLowerCase(), rule.time]
+    : [rule.standard, [...new Set(rule.components)].sort(), rule.keyId];
 
 /** What decides which bytes and which time are signed; the unit and length of a time do not change its text. */
 const signedBy = ({ signs, timestamp, headers, requestForm, ...spec }: SignatureSpec): object => {

@@ -343,6 +343,24 @@ describe('the name of what digests cover', () => {
       { webhookSignatureScheme: 'GitLab', webhookHmacKey: 'one token' },
       { webhookSignatureScheme: 'GitLab', webhookHmacKey: 'another', webhookHmacKeyPrevious: 'one token' },
     ],
+    [
+      'a field that the standard does not read',
+      { webhookSignatureScheme: 'Jwt' },
+      { webhookSignatureScheme: 'Jwt', webhookTimestampHeader: 'X-Time' },
+    ],
+    [
+      'the default header of a token, written out',
+      { webhookSignatureScheme: 'Jwt' },
+      { webhookSignatureScheme: 'Jwt', webhookSignatureHeader: 'authorization', webhookHeaderValuePrefix: 'Bearer ' },
+    ],
+    [
+      'the default components, written out in another order',
+      { webhookSignatureScheme: 'HttpMessageSignatures' },
+      {
+        webhookSignatureScheme: 'HttpMessageSignatures',
+        webhookRequiredComponents: ['content-digest', '@path', '@method', '@path'],
+      },
+    ],
     ['an unknown scheme, which is none', {}, { webhookSignatureScheme: 'Nonsense' }],
   ])('stays with %s', async (_change, one, other) => {
     expect(await named(one)).toBe(await named(other));
@@ -367,6 +385,19 @@ describe('the name of what digests cover', () => {
     const names = [await custom('X-A'), await custom('X-B'), await named({ webhookSignatureScheme: 'Stripe' })];
     expect(new Set(names).size).toBe(3);
     expect(await named({ webhookSignatureScheme: 'Calendly' })).not.toBe(names[2]);
+  });
+
+  it('is another one if another token or signature may verify, whose time differs', async () => {
+    const jwt = { webhookSignatureScheme: 'Jwt' };
+    const messages = { webhookSignatureScheme: 'HttpMessageSignatures' };
+    const names = [
+      await named(jwt),
+      await named({ ...jwt, webhookSignatureHeader: 'X-Token' }),
+      await named(messages),
+      await named({ ...messages, webhookSignatureKeyId: 'other' }),
+      await named({ ...messages, webhookRequiredComponents: ['@method', 'content-digest'] }),
+    ];
+    expect(new Set(names).size).toBe(names.length);
   });
 
   it('is another one if the registered scheme signs something else', async () => {

@@ -154,10 +154,11 @@ async function verifyOne(
 
 /**
  * A nonce from the components that every signature must cover, the body and the time. Other components differ between
- * the signatures of one message, and a sender may leave out some of these.
+ * the signatures of one message, and a sender may leave out some of these. In which order the trigger names them does
+ * not count.
  */
 function nonceOf({ fields, rule, request }: Verifying, created = ''): string {
-  const components = rule.components.flatMap((component): Component[] => {
+  const components = [...new Set(rule.components)].sort().flatMap((component): Component[] => {
     const { name, id } = named(component);
     return name === 'content-digest' ? [] : [{ name, own: fields.parseItem(id)[1], id }];
   });

@@ -372,6 +372,19 @@ describe('a signed message', () => {
     expect(await outcome(message({ parameters: '' }))).toBe('current');
   });
 
+  it('is known alike in whichever order the trigger names the components', async () => {
+    const nonceOf = async (...webhookRequiredComponents: string[]) => {
+      const inputs = signed({ webhookRequiredComponents });
+      const covered = '"@method" "@path" "content-digest"';
+      const verdict = await judge({ inputs, key: SECRET }, message({ covered }));
+      expect(verdict.passed).toBe(true);
+      return verdict.evidence?.signedBytesSha256;
+    };
+    const one = await nonceOf('@method', '@path', 'content-digest');
+    expect(await nonceOf('content-digest', '@path', '@method', '@path')).toBe(one);
+    expect(await nonceOf('content-digest', '@path')).not.toBe(one);
+  });
+
   it('that does not cover the body is known by what it covers, whichever body comes with it', async () => {
     const inputs = signed({ webhookRequiredComponents: ['@method', '@path'] });
     const nonceOf = async (sent: Signed) => {
