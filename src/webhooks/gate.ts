@@ -36,7 +36,7 @@ export interface GatePlugin<Settings> {
 /** What one gate said about one delivery. */
 export type Verdict = Passed | Failed;
 
-interface Passed {
+export interface Passed {
   readonly passed: true;
   readonly evidence?: Evidence;
 }
@@ -58,18 +58,20 @@ export interface Evidence {
   readonly otherKey?: number;
   /** Whether the signature was verified. */
   readonly isVerified?: boolean;
+  /** Whether there are more signatures than the verified one, which other keys may verify. */
+  readonly isOneOfSeveral?: boolean;
   /** The timestamp that the scheme signs; absent if the scheme signs none or the delivery has none. */
   readonly signedTimestamp?: SignedTimestamp;
   /**
    * Hex SHA-256 of the bytes that a signature was verified over; absent if these are the raw body between fixed
    * boundaries. Only these bytes then tell a delivery from a replay: URL, form or body can be written in another way.
    */
-  readonly signedBytesSha256?: string;
+  readonly signedBytesSha256?: string | undefined;
   /**
    * If the scheme has several header families: the values of the family that verified, by the lower-case names that
    * any family has for them. The headers of the other families were never verified.
    */
-  readonly verifiedHeaders?: ReadonlyMap<string, string>;
+  readonly verifiedHeaders?: ReadonlyMap<string, string> | undefined;
   /** The header for both signature and timestamp is absent, which counts as one failure. */
   readonly lacksTimestampWithSignature?: true;
   readonly replaySkewMs?: number;

@@ -1,4 +1,4 @@
-import { type Gate, GateConfigurationError, type WebhookTrigger } from '../gate.ts';
+import { type Gate, GateConfigurationError, type Passed, type WebhookTrigger } from '../gate.ts';
 
 /**
  * The gate of a trigger with several keys in force: each key has its own gate. If a delivery is signed with a key in
@@ -19,15 +19,24 @@ export function withEachKey(
     name: first.name,
     async check(delivery, evidence) {
       const verdict = await first.check(delivery, evidence);
-      if (verdict.passed && verdict.evidence?.usedPreviousKey !== true) return verdict;
+      const passed = verdict.passed ? [verdict] : [];
       for (const [otherKey, gate] of further.entries()) {
+        const last = passed.at(-1)?.evidence;
+        if (last !== undefined && last.usedPreviousKey !== true && last.isOneOfSeveral !== true) break;
         const other = await gate?.check(delivery, evidence);
-        if (other?.passed === true) return { ...other, evidence: { ...other.evidence, otherKey } };
+        if (other?.passed === true) passed.push({ ...other, evidence: { ...other.evidence, otherKey } });
       }
-      return verdict;
+      if (new Set(passed.map(nameOf)).size > 1) {
+        // Otherwise each signature alone would make a separate delivery.
+        const detail = 'its signatures are of different times, or cover different things';
+        return { passed: false, reason: 'signature_malformed', detail, evidence: { isVerified: false } };
+      }
+      return passed.find(({ evidence: of }) => of?.usedPreviousKey !== true) ?? verdict;
     },
   };
 }
+
+const nameOf = ({ evidence }: Passed) => `${evidence?.signedTimestamp?.text} ${evidence?.signedBytesSha256}`;
 
 function numbered<Result>(at: number, prepare: () => Result): Result {
   try {

@@ -96,6 +96,7 @@ const FORMS: Readonly<Record<keyof Evidence, Test>> = {
   usedPreviousKey: isBoolean,
   otherKey: isNumber,
   isVerified: isBoolean,
+  isOneOfSeveral: isBoolean,
   signedTimestamp: hasAll({ text: isText, ms: isNumber }),
   signedBytesSha256: isText,
   verifiedHeaders: (value) => value instanceof Map && [...value].flat().every(isText),

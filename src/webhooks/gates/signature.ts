@@ -341,17 +341,8 @@ function verdictOf(
   if (!verification.isVerified) return failed(verification.reason, verification.detail, evidence);
   const problem = timestampProblem(verification.timestamp, isTimestampRequired);
   if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
-  const { usedPreviousKey, signedBytesSha256, verifiedHeaders } = verification;
-  return {
-    passed: true,
-    evidence: {
-      ...evidence,
-      isVerified: true,
-      usedPreviousKey,
-      ...(signedBytesSha256 === undefined ? {} : { signedBytesSha256 }),
-      ...(verifiedHeaders === undefined ? {} : { verifiedHeaders }),
-    },
-  };
+  const { timestamp: _, ...proof } = verification;
+  return { passed: true, evidence: { ...evidence, ...proof } };
 }
 
 function verifierGate(
@@ -414,8 +405,7 @@ function timestampProblem(
 }
 
 function evidenceOf(scheme: string, signedTimestamp?: SignedTimestamp): Evidence {
-  const evidence = { scheme, isVerified: false, usedPreviousKey: false };
-  return signedTimestamp === undefined ? evidence : { ...evidence, signedTimestamp };
+  return { scheme, isVerified: false, usedPreviousKey: false, ...(signedTimestamp && { signedTimestamp }) };
 }
 
 function failed(reason: Reason, detail: string, evidence: Evidence): Verdict {

@@ -173,7 +173,7 @@ export interface MultiValue {
   readonly delimiter: string;
   /** The text between a segment's key and value. Absent if segments have no keys: then places, from 0, are the keys. */
   readonly keyValueSeparator?: string | undefined;
-  /** The text between several lists of segments; lists whose timestamp differs from that of the first do not count. */
+  /** The text between several lists of segments, which must not have different timestamps. */
   readonly setDelimiter?: string | undefined;
   /** Keys of segments that carry signatures; the signer sends the first. */
   readonly valueKeys: readonly string[];

@@ -29,6 +29,8 @@ export type Verification = {
       /** Hex SHA-256 of the signed bytes, unless they are the raw body between certain boundaries. */
       readonly signedBytesSha256: string | undefined;
       readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
+      /** Whether there are more signatures, which other keys may verify. */
+      readonly isOneOfSeveral?: boolean;
     }
   | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
 );
@@ -257,13 +259,17 @@ const MAX_SEGMENTS = 32;
 export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   const readField = bodyReader(delivery.headers, delivery.body);
   const spec = formOfRequest(given, delivery, readField);
-  const family = familyOf(spec, delivery);
+  const families = spec.headers.filter((one) => signatureLines(one, delivery).length > 0);
+  const family = families[0] ?? spec.headers[0];
   const lines = family === undefined ? signatureFields(spec, readField) : signatureLines(family, delivery);
-  const segments = segmentsOf(spec, lines[0]);
+  const sets = setsOf(spec, lines);
+  const isOneMessage = areOneMessage(spec, families, delivery) && areOfOneTime(spec, sets);
   return {
     spec,
-    signature: signatureIn(spec, family, { lines, segments }),
-    timestamp: timestampOf(spec.timestamp, { delivery, family, segments, readField }),
+    signature: isOneMessage
+      ? signatureIn(spec, family, { lines, sets })
+      : { kind: 'malformed', detail: 'its signatures are of different times or ids' },
+    timestamp: timestampOf(spec.timestamp, { delivery, family, segments: sets?.flat(), readField }),
     deliveryId: family?.deliveryId === undefined ? undefined : headerOf(delivery.headers, family.deliveryId),
     readField,
     familyHeaders: family === undefined ? undefined : headersByAnyName(spec, family, delivery),
@@ -285,17 +291,28 @@ function formOfRequest(given: SignatureSpec, delivery: Delivery, readField: Body
   };
 }
 
-function familyOf(spec: SignatureSpec, delivery: Delivery): HeaderFamily | undefined {
-  if (spec.headers.length < 2) return spec.headers[0];
-  return spec.headers.find((family) => signatureLines(family, delivery).length > 0) ?? spec.headers[0];
+/**
+ * Whether families that sign the time or the id of a delivery say the same of it. Otherwise each of them could be sent
+ * alone, as a delivery of its own; so could signatures that were made at different times.
+ */
+function areOneMessage({ signs }: SignatureSpec, [first, ...others]: readonly HeaderFamily[], { headers }: Delivery) {
+  return others.every((other) =>
+    (['timestamp', 'deliveryId'] as const).every((role) => {
+      const [one, another] = [first?.[role], other[role]].map((name = '') => headerOf(headers, name));
+      return !hasPart(signs, role) || one === undefined || another === undefined || one === another;
+    }),
+  );
 }
 
-function signatureLines({ signature, furtherSignatures }: HeaderFamily, { headers }: Delivery): string[] {
-  if (furtherSignatures === undefined) {
-    const line = headerOf(headers, signature);
-    return line === undefined ? [] : [line];
-  }
-  return [signature, ...furtherSignatures].map((name) => headerOf(headers, name)).filter((line) => line !== undefined);
+function areOfOneTime({ timestamp }: SignatureSpec, sets: readonly (readonly Segment[])[] = []): boolean {
+  const times = sets.flatMap(
+    (set) => set.find(({ key }) => timestamp?.in === 'signature' && key === timestamp.valueKey) ?? [],
+  );
+  return times.every(({ value }) => value === times[0]?.value);
+}
+
+function signatureLines({ signature, furtherSignatures = [] }: HeaderFamily, { headers }: Delivery): string[] {
+  return [signature, ...furtherSignatures].flatMap((name) => headerOf(headers, name) ?? []);
 }
 
 function headersByAnyName(
@@ -304,31 +321,23 @@ function headersByAnyName(
   { headers }: Delivery,
 ): ReadonlyMap<string, string> | undefined {
   if (families.length < 2) return undefined;
-  const values = new Map<string, string>();
-  for (const role of ['timestamp', 'deliveryId'] as const) {
-    const ownName = family[role];
-    const value = ownName === undefined ? undefined : headerOf(headers, ownName);
-    if (value === undefined) continue;
-    const names = families.map((each) => each[role]).filter((name) => name !== undefined);
-    for (const name of names) values.set(name.toLowerCase(), value);
-  }
-  return values;
+  const values = (['timestamp', 'deliveryId'] as const).flatMap((role) => {
+    const value = headerOf(headers, family[role] ?? '');
+    const names = families.flatMap((each) => each[role]?.toLowerCase() ?? []);
+    return value === undefined ? [] : names.map((name) => [name, value] as const);
+  });
+  return new Map(values);
 }
 
-/** The line's segments; undefined if it is absent, does not have the form, or is not a list. */
-function segmentsOf(spec: SignatureSpec, line: string | undefined): readonly Segment[] | undefined {
-  const value = line === undefined ? undefined : withoutLinePrefix(spec, line);
+/** The segments of each list in the lines; undefined if no line has the form, or if they are no lists or too long. */
+function setsOf(spec: SignatureSpec, lines: readonly string[]): readonly (readonly Segment[])[] | undefined {
   const { multiValue } = spec;
-  if (multiValue === undefined || value === undefined) return undefined;
+  const values = lines.flatMap((line) => withoutLinePrefix(spec, line) ?? []);
+  if (multiValue === undefined || values.length === 0) return undefined;
   const { delimiter, isTrimmed = false, setDelimiter } = multiValue;
-  const texts = setDelimiter === undefined ? [value] : value.split(setDelimiter, MAX_SEGMENTS + 1);
+  const texts = values.flatMap((it) => (setDelimiter === undefined ? it : it.split(setDelimiter, MAX_SEGMENTS + 1)));
   const parts = texts.map((text) => text.split((isTrimmed && delimiter.trim()) || delimiter, MAX_SEGMENTS + 1));
-  if (parts.flat().length > MAX_SEGMENTS) return undefined;
-  const sets = parts.map((set) => segmentsOfSet(multiValue, set));
-  const timeKey = spec.timestamp?.in === 'signature' ? spec.timestamp.valueKey : undefined;
-  const timeOf = (set: readonly Segment[] = []) => set.find(({ key }) => key === timeKey)?.value;
-  // A delivery has one time; signatures made at another time do not count.
-  return sets.filter((set) => timeOf(set) === timeOf(sets[0])).flat();
+  return parts.flat().length > MAX_SEGMENTS ? undefined : parts.map((set) => segmentsOfSet(multiValue, set));
 }
 
 function segmentsOfSet(multiValue: MultiValue, parts: readonly string[]): readonly Segment[] {
@@ -364,7 +373,7 @@ function withoutLinePrefix(spec: SignatureSpec, line: string): string | undefine
 function signatureIn(
   spec: SignatureSpec,
   family: HeaderFamily | undefined,
-  { lines, segments }: { lines: readonly string[]; segments: readonly Segment[] | undefined },
+  { lines, sets }: { lines: readonly string[]; sets: readonly (readonly Segment[])[] | undefined },
 ): FoundSignature {
   const [line] = lines;
   if (line === undefined) {
@@ -381,8 +390,9 @@ function signatureIn(
     const values = lines.map((each) => withoutLinePrefix(spec, each)).filter((it) => it !== undefined);
     return { kind: 'found', texts: values.map((text) => ({ text, isEd25519: false })) };
   }
-  if (segments === undefined) return { kind: 'malformed', detail: `${place} has too many segments` };
-  const texts = candidateTexts(spec, spec.multiValue, segments);
+  if (sets === undefined) return { kind: 'malformed', detail: `${place} has too many segments` };
+  const { multiValue } = spec;
+  const texts = sets.flatMap((set) => candidateTexts(spec, multiValue, set));
   if (texts.length > 0) return { kind: 'found', texts };
   const keys = spec.multiValue.valueKeys.map((key) => `"${key}"`).join(' or ');
   return { kind: 'malformed', detail: `${place} has no segment ${keys}` };

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { issuesAfter } from '../../manifest/rules.ts';
 import { type Gateway, NOW, startGateway } from '../../publishers/gateway.ts';
@@ -18,6 +18,7 @@ beforeAll(async () => {
       github: { webhookSignatureScheme: 'GitHub', ...LIST },
       token: { webhookSignatureScheme: 'Token', ...LIST },
       code: { webhookSignatureScheme: 'Acme', ...LIST },
+      message: { webhookSignatureScheme: 'HttpMessageSignatures', webhookReplayToleranceSeconds: 300, ...LIST },
       x: { webhookSignatureScheme: 'Zoom', webhookHmacKey: [FIRST, SECOND] },
     },
     extensions: {
@@ -75,6 +76,57 @@ it('counts a delivery that a key in force and the previous one signed for the on
   const headers = { 'content-type': 'application/json', 'stripe-signature': `t=${at},${signature}` };
   expect((await gateway.deliver('stripe', { method: 'POST', headers, body })).status).toBe(200);
   expect((await gateway.latestDelivery()).usedPreviousKey).toBe(false);
+});
+
+describe('message signatures by several keys', () => {
+  const send = (signatures: readonly (readonly [key: string, at: number])[]) => {
+    const digest = `sha-256=:${createHash('sha256').update(BODY).digest('base64')}:`;
+    const lists = signatures.map(([key, at], number) => {
+      const input = `("@method" "@path" "content-digest");created=${at}`;
+      const path = '/flows/api/webhook/message';
+      const base = `"@method": POST\n"@path": ${path}\n"content-digest": ${digest}\n"@signature-params": ${input}`;
+      const signature = createHmac('sha256', key).update(base).digest('base64');
+      return { input: `sig${number}=${input}`, signature: `sig${number}=:${signature}:` };
+    });
+    const headers = {
+      'content-type': 'application/json',
+      'content-digest': digest,
+      'signature-input': lists.map(({ input }) => input).join(', '),
+      signature: lists.map(({ signature }) => signature).join(', '),
+    };
+    return gateway.deliver('message', { method: 'POST', headers, body: BODY });
+  };
+  const at = NOW / 1000;
+
+  it.each([
+    [FIRST, SECOND],
+    [SECOND, THIRD],
+    [PREVIOUS, SECOND],
+  ])('are one delivery if they are of one time, and refused otherwise: %s, %s', async (one, other) => {
+    const apart = await send([
+      [one, at - 1],
+      [other, at - 2],
+    ]);
+    expect([apart.status, (await gateway.latestDelivery()).reason]).toEqual([401, 'signature_malformed']);
+    const time = at - 10 - [FIRST, SECOND, PREVIOUS].indexOf(one);
+    const both = await send([
+      [one, time],
+      [other, time],
+    ]);
+    expect(both.status).toBe(200);
+    for (const key of [one, other]) expect((await send([[key, time]])).status).toBe(409);
+  });
+
+  it('do not count if no key of the trigger made them', async () => {
+    expect(
+      (
+        await send([
+          [FIRST, at - 20],
+          ['a key of a proxy, long enough', at - 30],
+        ])
+      ).status,
+    ).toBe(200);
+  });
 });
 
 it('answers a handshake with the key that signed it', async () => {

@@ -245,6 +245,22 @@ describe('StandardWebhooks', () => {
     expect(await judgeAs('StandardWebhooks', spliced)).toMatchObject({ passed: false, reason: 'signature_malformed' });
   });
 
+  it.each(['id', 'timestamp'])(
+    'refuses two families that sign another %s: each alone would be a delivery',
+    async (role) => {
+      const { headers, ...delivery } = received(signed('StandardWebhooks'));
+      const both = ['id', 'timestamp', 'signature'].map((name) => [`svix-${name}`, headers[`webhook-${name}`] ?? '']);
+      const same = { ...headers, ...Object.fromEntries(both) };
+      expect(await judgeAs('StandardWebhooks', { ...delivery, headers: same })).toMatchObject({ passed: true });
+      const apart = { ...same, [`svix-${role}`]: '1700000001' };
+      const { 'svix-signature': _, ...unsigned } = apart;
+      expect(await judgeAs('StandardWebhooks', { ...delivery, headers: unsigned })).toMatchObject({ passed: true });
+      expect(await judgeAs('StandardWebhooks', { ...delivery, headers: apart })).toMatchObject({
+        reason: 'signature_malformed',
+      });
+    },
+  );
+
   it('does not mix the headers of two families', async () => {
     const delivery = received(signed('StandardWebhooks'));
     const { 'webhook-id': id, 'webhook-timestamp': timestamp, ...rest } = delivery.headers;

@@ -256,6 +256,32 @@ describe('what is signed and is not there', () => {
   });
 });
 
+describe('signatures of one delivery', () => {
+  const fields: WebhookInputs = {
+    webhookSignatureHeader: ['X-Sig', 'X-Sig-2'],
+    webhookSignatureForm: 't={timestamp},v1={signature} ...',
+    webhookSignedPayload: '{timestamp}.{body}',
+  };
+  const at = (time: number, key = KEY) => `t=${time},v1=${hex(`${time}.${BODY}`, key)}`;
+  const other = 'another key of more than sixteen bytes';
+
+  it.each<[string, Record<string, string>]>([
+    ['one header', { 'X-Sig': `${at(1_700_000_000)} ${at(1_700_000_001, other)}` }],
+    ['two headers', { 'X-Sig': at(1_700_000_000), 'X-Sig-2': at(1_700_000_001, other) }],
+  ])('are refused in %s if they are of different times: each alone would be a delivery', async (_, headers) => {
+    for (const key of [KEY, other]) {
+      expect(await verdict(fields, delivery(headers), key)).toMatchObject({ reason: 'signature_malformed' });
+    }
+  });
+
+  it('may be in several headers, each with its time', async () => {
+    const sent = delivery({ 'X-Sig': at(1_700_000_000, other), 'X-Sig-2': at(1_700_000_000) });
+    expect(await verdict({ ...fields, webhookSignatureForm: 't={timestamp},v1={signature}' }, sent)).toMatchObject({
+      passed: true,
+    });
+  });
+});
+
 describe('boundaries of a header that is signed', () => {
   const text = (webhookSignedPayload: string) => customSpec(custom({ webhookSignedPayload }), new Map());
 

@@ -81,19 +81,16 @@ export async function verifyMessage(rule: MessageRule, request: StandardRequest)
   for (const label of labels.slice(0, MAX_SIGNATURES)) {
     results.push(await verifyOne([inputs.get(label), signatures.get(label)], { fields, rule, request }));
   }
-  const [verified, ...others] = results.filter(({ isVerified }) => isVerified);
+  const [verified, ...others] = results.filter((result) => result.isVerified);
   // Otherwise each signature alone would make a separate message.
   if (others.some(({ timestamp }) => timestamp?.text !== verified?.timestamp?.text)) {
     return refused('signature_malformed', 'its signatures were made at different times');
   }
-  if (others.some((other) => signedOf(other) !== signedOf(verified))) {
+  if (others.some(({ signedBytesSha256 }) => signedBytesSha256 !== verified?.signedBytesSha256)) {
     return refused('signature_malformed', 'its signatures do not all cover the body, and cover different things');
   }
-  return verified ?? results[0] ?? refused('signature_malformed', 'there is no signature');
-}
-
-function signedOf(verification: Verification | undefined): string | undefined {
-  return verification?.isVerified === true ? verification.signedBytesSha256 : undefined;
+  if (verified !== undefined) return { ...verified, isOneOfSeveral: labels.length > 1 };
+  return results[0] ?? refused('signature_malformed', 'there is no signature');
 }
 
 function dictionaryIn({ parseDictionary }: Fields, text: string) {
