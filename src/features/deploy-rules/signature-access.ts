@@ -3,7 +3,7 @@ import { isReference } from '../../manifest/read-secret.ts';
 import type { WebhookTrigger } from '../../manifest/webhook-inputs.ts';
 import type { Access } from '../../model/finding.ts';
 import type { Json } from '../../model/json.ts';
-import { allowsSha1, isRequired, type SignatureSettings, usesSha1 } from '../../webhooks/gates/signature.ts';
+import { allowsSha1, isRequired, leewayOf, type SignatureSettings, usesSha1 } from '../../webhooks/gates/signature.ts';
 import { keysInForce, learnsKey } from '../../webhooks/keys-in-force.ts';
 import { hasPart } from '../../webhooks/schemes/layout.ts';
 import { resolveScheme } from '../../webhooks/schemes/resolve.ts';
@@ -22,11 +22,13 @@ export interface SignatureRule {
 /** One key and how signatures are verified with it. */
 interface SignatureWay {
   readonly by: SignatureSpec | SignatureVerifier | StandardRule;
-  /** This and the next three: other fields of the trigger that verification reads. */
+  /** This and the next four: other fields of the trigger that verification reads. */
   readonly requiresTimestamp: boolean;
   readonly allowsSha1: boolean;
   readonly isSandbox: boolean;
   readonly url: string | undefined;
+  /** By how much the time limit of a signature may be passed, if it has one. */
+  readonly leewaySeconds?: number | undefined;
   /** One key; for a verifier current and previous together, since only its code knows how it uses the previous one. */
   readonly keys: readonly KeyIdentity[];
 }
@@ -80,7 +82,8 @@ export function signatureRule(
     ];
     const keys = rule.keySetUrl === undefined ? (current === undefined ? [] : configured) : [fetched];
     const common = { by: rule, requiresTimestamp: rule.requiresTimestamp, allowsSha1: false, isSandbox: false };
-    return { scheme: name, ways: keys.map((key) => ({ ...common, url: readsUrl ? url : undefined, keys: [key] })) };
+    const read = { url: readsUrl ? url : undefined, leewaySeconds: leewayOf(inputs, settings) };
+    return { scheme: name, ways: keys.map((key) => ({ ...common, ...read, keys: [key] })) };
   }
   const { spec, previousSpec = spec } = scheme;
   if (usesSha1(spec) && !allowsSha1(inputs, settings)) return { scheme: spec.name, ways: [] };
@@ -118,6 +121,9 @@ export function compareSignatures(before: SignatureRule, after: SignatureRule): 
   if (fresh.length > 0) {
     if (before.ways.length === 0) return [['wider', 'Signatures pass, and none could before.']];
     const isForeign = fresh.some((way) => !before.ways.some((other) => haveSameKeys(other, way)));
+    const { leewaySeconds } = fresh[0] ?? {};
+    const isLater = fresh.every((way) => before.ways.some((other) => admits({ ...other, leewaySeconds }, way)));
+    if (isLater) return [['wider', `Signatures pass for ${leewaySeconds} s after they have expired.`]];
     const text = isForeign ? 'A key verifies deliveries that did not before.' : 'Signatures are read in another way.';
     return [['wider', before.scheme === after.scheme ? text : `${text} The scheme is ${after.scheme}.`]];
   }
@@ -137,6 +143,7 @@ function admits(outer: SignatureWay, way: SignatureWay): boolean {
     (way.requiresTimestamp || !outer.requiresTimestamp) &&
     (outer.allowsSha1 || !way.allowsSha1) &&
     (outer.isSandbox || !way.isSandbox) &&
+    (outer.leewaySeconds ?? 0) >= (way.leewaySeconds ?? 0) &&
     outer.url === way.url
   );
 }

@@ -12,6 +12,8 @@ export const replayFields = {
       .int()
       .min(0)
       .describe('How far the timestamp may differ from the clock, in seconds; 0 turns the check off.'),
+    // By as much, the time limit of a token or a message's signature may be passed.
+    decides: ['signature', 'replay'],
     change: {
       rule: tolerance,
       edits: {

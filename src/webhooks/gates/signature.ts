@@ -237,8 +237,9 @@ function certificateGate(
   };
 }
 
-/** By how much a publisher's time limit may be passed if no tolerance says it: clocks differ. */
-const LEEWAY_SECONDS = 60;
+/** By how many seconds a publisher's time limit may be passed, because clocks differ: a minute without a tolerance. */
+export const leewayOf = (inputs: WebhookInputs, settings: Pick<GateSettings, 'replayToleranceSeconds'>): number =>
+  (inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds) || 60;
 
 /** Verifies signatures that name their key and algorithm; both count only if the trigger's keys are meant for them. */
 function standardGate(
@@ -250,8 +251,7 @@ function standardGate(
   const { keySets, verifierTimeLimitMs: limitMs } = settings;
   const configured = standardKeys(standard, trigger);
   const { keySetUrl: url } = rule;
-  const tolerance = trigger.inputs.webhookReplayToleranceSeconds ?? settings.replayToleranceSeconds;
-  const leewaySeconds = tolerance > 0 ? tolerance : LEEWAY_SECONDS;
+  const leewaySeconds = leewayOf(trigger.inputs, settings);
   const keysFor = async (id: string | undefined): Promise<StandardKeys> => {
     if (url === undefined) return configured ?? NO_KEYS;
     if (keySets === undefined) throw new KeySetUnavailableError('NO_FETCHING_HERE');

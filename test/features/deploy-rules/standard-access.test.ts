@@ -64,6 +64,15 @@ describe('access to a trigger with a scheme of a standard', () => {
     expect(compare(before, after)).toBe('wider');
   });
 
+  // A tolerance is also the leeway for the time limit that a signature has itself, a minute without one.
+  it.each([BOUND, SIGNED])('is wider where a signature passes for longer after its own time limit', (inputs) => {
+    const aged = (webhookReplayToleranceSeconds: number | undefined) => ({ ...inputs, webhookReplayToleranceSeconds });
+    expect(compare(aged(undefined), aged(61))).toBe('wider');
+    expect(compare(aged(0), aged(61))).toBe('wider');
+    expect(compare(aged(undefined), aged(60))).toBe('narrower');
+    expect(compare(aged(61), aged(60))).toBe('narrower');
+  });
+
   it.each<[string, WebhookInputs, WebhookInputs]>([
     ['nothing changes', BOUND, { ...BOUND }],
     ['the default is written out', BOUND, { ...BOUND, webhookHeaderValuePrefix: 'bearer ' }],
