@@ -228,8 +228,8 @@ function reasonsOf(before: Entrance, after: Entrance): readonly AccessReason[] {
   return reasons;
 }
 
-function goesByAddress({ ip, unverifiedRateLimit, rateLimit }: EntranceRules): boolean {
-  return ip !== undefined || unverifiedRateLimit !== undefined || rateLimit?.isPerIp === true;
+function goesByAddress({ ip, unverifiedRateLimit, rateLimit, operators }: EntranceRules): boolean {
+  return [ip, unverifiedRateLimit, operators].some((rule) => rule !== undefined) || rateLimit?.isPerIp === true;
 }
 
 function compareAspect<Name extends keyof Rules>(

@@ -26,6 +26,7 @@ interface SignatureWay {
   readonly requiresTimestamp: boolean;
   readonly allowsSha1: boolean;
   readonly isSandbox: boolean;
+  /** Where the URL comes from, if it is read: the configured one, or the proxies that may forward it. */
   readonly url: string | undefined;
   /** By how much the time limit of a signature may be passed, if it has one. */
   readonly leewaySeconds?: number | undefined;
@@ -50,7 +51,9 @@ export function signatureRule(
   const { inputs } = trigger;
   const scheme = resolveScheme(settings.schemes, inputs, trigger.keys);
   if (scheme === undefined) return undefined;
-  const url = inputs.webhookPublicUrl ?? settings.publicUrl;
+  const { trustedProxies = [], forwardedHeaderDepth = 0 } = settings;
+  const forwarded = JSON.stringify([trustedProxies, forwardedHeaderDepth]);
+  const url = inputs.webhookPublicUrl ?? settings.publicUrl ?? forwarded;
   const identity = (role: 'current' | 'previous', value: string | undefined, at = 0): KeyIdentity => {
     const [own, legacy] =
       role === 'current'
