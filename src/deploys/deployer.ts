@@ -289,11 +289,9 @@ class FlowDeployer implements Deployer {
     const flow = deployed?.flow;
     const replaced = flow === undefined ? folder.replacedBy(loaded) : undefined;
     const objections = replaced === undefined ? [] : [await this.#objection(replaced, loaded)];
-    const difference =
-      deployed?.revision.hash === loaded.hash && deployed.flow.deletedAt === undefined
-        ? await needs.compare(deployed.revision, loaded)
-        : undefined;
-    const isUnchanged = difference?.isForeign === false;
+    const difference = deployed && (await needs.compare(deployed.revision, loaded));
+    const isSame = deployed?.revision.hash === loaded.hash && deployed.flow.deletedAt === undefined;
+    const isUnchanged = isSame && difference?.isForeign === false;
     const changedSecrets = difference?.changed ?? new Map();
     // Whoever allows that a known scheme has left allows it for every replica, and for the next start.
     const isRenewed = changedSecrets.size > 0 || (deployed && needs.lacksScheme(deployed.revision, loaded));

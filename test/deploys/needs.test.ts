@@ -179,6 +179,26 @@ describe('what is behind a reference', () => {
     expect(await activities(app, 'changeSecret')).toHaveLength(1);
   });
 
+  it('if it is a key in a file that changed, a deploy of another manifest with it tells it too', async () => {
+    const file = join(workspace.folder, 'key.txt');
+    const keyed = (version: string) => ({ ...manifest({ webhookHmacKey: `file:${file}` }), version });
+    const among = expect.arrayContaining([expect.objectContaining({ rule: 'secret-changed' })]);
+    await writeFile(file, GITHUB_SECRET);
+    await write(keyed('1'));
+    const app = await start();
+    await writeFile(file, 'the second key');
+    await write(keyed('2'));
+    const { answer } = await ask(app, 'POST', '/flows/api/flows/reload');
+    expect(answer.outcomes).toMatchObject([{ action: 'updated', findings: among }]);
+    await writeFile(file, 'the third key');
+    expect(await ask(app, 'PUT', flowUrl, keyed('3'))).toMatchObject({ status: 200, answer: { findings: among } });
+    await writeFile(file, 'the fourth key');
+    expect(await ask(app, 'POST', `${flowUrl}/revisions/1/restore`)).toMatchObject({ answer: { findings: among } });
+    expect(await deliver(app, 'the fourth key')).toBe(200);
+    expect(await activities(app, 'changeSecret')).toHaveLength(3);
+    expect(workspace.logged.filter((line) => line.includes(`The value of file:${file} changed`))).toHaveLength(3);
+  });
+
   it('if it is a schema that lets more pass since the last start, the stored one stays', async () => {
     const file = join(workspace.folder, 'manifests', 'order.schema.json');
     await writeFile(file, '{"required":["order"]}');
