@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SluiceApp } from '../../src/app.ts';
+import type { SettingsInput } from '../../src/config/settings-schema.ts';
 import { buildApp } from '../database.ts';
 import { createWorkspace, FLOW_ID, githubManifest, type Workspace } from '../e2e/service.ts';
 
@@ -18,11 +19,17 @@ async function open(): Promise<void> {
 let id = FLOW_ID;
 let slug = 'push';
 
-async function start(given: { readonly allow?: readonly ['access'] } = {}): Promise<SluiceApp> {
+async function start({
+  settings,
+  ...given
+}: {
+  readonly allow?: readonly ['access'];
+  readonly settings?: SettingsInput;
+} = {}): Promise<SluiceApp> {
   for (const app of apps.splice(0)) await app.close();
   const app = await buildApp({
     folder: workspace.folder,
-    settings: { port: 0 },
+    settings: { port: 0, ...settings },
     ...given,
   });
   apps.push(app);
@@ -220,6 +227,30 @@ describe('a deploy by which more get in', () => {
       const again = await start();
       const taken = await ask(again, 'PUT', `/flows/${OTHER.id}?allow=access`, other(inputs));
       expect(taken).toMatchObject({ status: 200 });
+    });
+
+    it.each<[string, (app: SluiceApp) => Promise<unknown>]>([
+      ['was given up before', (app) => put(app, manifest({ ...elsewhere, webhookShared: true }, '2'))],
+      ['was deleted', (app) => ask(app, 'DELETE', `/flows/${FLOW_ID}`)],
+    ])('is refused where a flow that would share it takes it and checks less: the slug %s', async (_how, giveUp) => {
+      const app = await start();
+      const shared = { webhookShared: true };
+      expect(await put(app, manifest(shared))).toMatchObject({ status: 200 });
+      expect(await giveUp(app)).toMatchObject({ status: 200 });
+      const taken = (inputs: object) => ask(app, 'PUT', `/flows/${OTHER.id}`, other({ ...shared, ...inputs }));
+      expect(await taken(wider)).toMatchObject({ status: 409, answer: { access: 'wider' } });
+      expect(await taken({})).toMatchObject({ status: 200 });
+    });
+
+    it('is refused where a flow that would share it takes it in the same deploy and checks less', async () => {
+      const app = await start();
+      const shared = { webhookShared: true };
+      expect(await put(app, manifest(shared))).toMatchObject({ status: 200 });
+      const both = [manifest({ ...elsewhere, ...shared }, '2'), other({ ...shared, ...wider })];
+      expect(await putAll(app, both)).toMatchObject({
+        status: 409,
+        answer: { outcomes: [{ action: 'updated' }, { action: 'refused', access: 'wider' }] },
+      });
     });
 
     it('is refused where its own flow takes it again and checks less', async () => {

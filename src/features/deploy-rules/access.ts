@@ -36,7 +36,7 @@ function changeOf({ after: next, before, known, gates, gatesBefore = gates }: Ac
       before: was ? describeEntrance(was) : null,
       after: describeEntrance(is),
     };
-    if (was !== undefined && !own.has(name) && joins(earlier, route)) {
+    if (was !== undefined && !own.has(name) && joins(earlier, route) && !opens(was, is)) {
       const reasons = [
         `Deliveries to it start runs of ${earlier?.trigger?.flowName}, and of this flow too from now on.`,
       ];
@@ -76,6 +76,11 @@ function changeOf({ after: next, before, known, gates, gatesBefore = gates }: Ac
 function joins(earlier: Route | undefined, route: Route): boolean {
   const [one, other] = [earlier?.trigger, route.trigger];
   return one?.inputs.webhookShared === true && other?.inputs.webhookShared === true && one.flowId !== other.flowId;
+}
+
+/** Whether more get in than at another trigger of a shared slug: that one may give the slug up, or have done so. */
+function opens(was: Entrance, is: Entrance): boolean {
+  return differencesOf(was, is).length > 0 && accessOf(was, is).access === 'wider';
 }
 
 export const deployRulesAccess: AccessRules = {
