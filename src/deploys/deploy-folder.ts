@@ -57,8 +57,12 @@ export function folderOf(
   const known = knownRoutes(before, former);
   const entrances = { preparer: gates, defaultMode: settings.enforcementMode };
   return {
-    accessOf: (after, revision) =>
-      accessChangeOf({ after: routesOf(after), before: revision && routesOf(revision), known, gates: entrances }),
+    accessOf(after, revision) {
+      // A name of a deleted flow is compared with the one that had it last, which may be another flow.
+      const isInForce = catalog.find(after.manifest.id) !== undefined;
+      const own = revision && new Map([...routesOf(revision)].filter(([name]) => isInForce || !known.has(name)));
+      return accessChangeOf({ after: routesOf(after), before: own, known, gates: entrances });
+    },
     replacedBy(flow) {
       const found = findReplaced({ next: identityOf(flow), deployed, goneIds });
       const name = deployed.find(({ id }) => id === found?.id)?.name;

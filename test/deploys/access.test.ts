@@ -253,6 +253,16 @@ describe('a deploy by which more get in', () => {
       });
     });
 
+    it('is refused where a deleted flow comes back to it and checks less than the flow that had it since', async () => {
+      const app = await start();
+      expect(await put(app, manifest(wider))).toMatchObject({ status: 200 });
+      expect(await ask(app, 'DELETE', `/flows/${FLOW_ID}`)).toMatchObject({ status: 200 });
+      expect(await ask(app, 'PUT', `/flows/${OTHER.id}`, other())).toMatchObject({ status: 200 });
+      expect(await ask(app, 'DELETE', `/flows/${OTHER.id}`)).toMatchObject({ status: 200 });
+      expect(await put(app, manifest(wider, '2'))).toMatchObject({ status: 409, answer: { access: 'wider' } });
+      expect(await put(app, manifest({}, '3'))).toMatchObject({ status: 200 });
+    });
+
     it('is refused where its own flow takes it again and checks less', async () => {
       await write(manifest());
       const app = await start();
