@@ -10,7 +10,7 @@ import type { DeployedRevision, Store } from '../store/store.ts';
 import { logEvent } from '../telemetry/events.ts';
 import type { Route } from '../webhooks/access-rules.ts';
 import { flowIdChanged } from './changes/index.ts';
-import { formerRoute, NO_CHANGE, routesOf } from './deploy-access.ts';
+import { formerRoute, gatesUnder, NO_CHANGE, routesOf } from './deploy-access.ts';
 import { type DeployFolder, type FolderOptions, folderOf, type ReplacedFlow } from './deploy-folder.ts';
 import { busyRefusal, earlierText, planDeploy } from './deploy-plan.ts';
 import {
@@ -101,6 +101,11 @@ interface Planned extends ReturnType<typeof planDeploy> {
   /** The deployed revision; null if there is none. */
   readonly current: number | null;
   readonly replaced: ReplacedFlow | undefined;
+}
+
+/** A revision that is no longer in force, and how it was judged when it last was, if that was different. */
+interface FormerRevision extends Pick<Route, 'gates'> {
+  readonly flow: LoadedFlow;
 }
 
 /** Obstacles can change during planning; after this many tries an operator must decide. */
@@ -369,21 +374,26 @@ class FlowDeployer implements Deployer {
     });
     const free = [...ids, ...[...takenNames(flows)].filter((slug) => !taken.has(slug))];
     const former = new Map<string, Route>();
-    const revisions = new Map<string, LoadedFlow | undefined>();
+    const revisions = new Map<string, FormerRevision | undefined>();
     for (const { slug, flowId, triggerKey, revision } of free.length === 0 ? [] : await store.listRoutes(free)) {
       const key = `${flowId} ${revision}`;
       if (!revisions.has(key)) revisions.set(key, await this.#readRevision(flowId, revision));
-      former.set(slug, formerRoute(slug, triggerKey, revisions.get(key)));
+      const { flow, gates } = revisions.get(key) ?? {};
+      former.set(slug, { ...formerRoute(slug, triggerKey, flow), gates });
     }
     return former;
   }
 
   /** The revision as it would be served again; undefined if its manifest is removed. */
-  async #readRevision(flowId: string, number: number): Promise<LoadedFlow | undefined> {
-    const revision = await this.#services.store.findRevision(flowId, number);
+  async #readRevision(flowId: string, number: number): Promise<FormerRevision | undefined> {
+    const { store, catalog, needs, gates: preparer, settings } = this.#services;
+    const revision = await store.findRevision(flowId, number);
     if (revision?.snapshot === undefined) return undefined;
-    const name = this.#services.catalog.find(flowId)?.record.name ?? flowId;
-    return (await openRevision({ name, revision }, this.#services, this.#offered.get(flowId))).flow;
+    const name = catalog.find(flowId)?.record.name ?? flowId;
+    const { flow } = await openRevision({ name, revision }, this.#services, this.#offered.get(flowId));
+    const judges = needs.formerJudges(revision, flow);
+    const gates = judges && gatesUnder(judges, { preparer, defaultMode: settings.enforcementMode });
+    return { flow, gates };
   }
 
   async #objection({ id, name, because }: ReplacedFlow, { manifest: next }: LoadedFlow): Promise<Finding> {

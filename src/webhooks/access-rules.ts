@@ -18,6 +18,8 @@ export interface EntranceGates {
 export interface Route {
   readonly triggerKey: string;
   readonly trigger: WebhookTrigger | undefined;
+  /** How the trigger was judged when it last had the name, if that was different. */
+  readonly gates?: EntranceGates | undefined;
 }
 
 /** By each name of a flow, in lower case: its slugs, and its id. */

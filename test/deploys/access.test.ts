@@ -263,6 +263,21 @@ describe('a deploy by which more get in', () => {
       expect(await put(app, manifest({}, '3'))).toMatchObject({ status: 200 });
     });
 
+    it.each([
+      ['its own flow', FLOW_ID],
+      ['another flow', OTHER.id],
+    ])('is refused where %s takes it and a setting lets more in than when it was given up', async (_who, taker) => {
+      const unset = { webhookEnforcementMode: undefined };
+      const app = await start({ settings: { enforcementMode: 'Enforce' } });
+      expect(await put(app, manifest(unset))).toMatchObject({ status: 200 });
+      expect(await ask(app, 'DELETE', `/flows/${FLOW_ID}`)).toMatchObject({ status: 200 });
+      const again = await start({ settings: { enforcementMode: 'Off' } });
+      const taken = (inputs: object, version: string) =>
+        ask(again, 'PUT', `/flows/${taker}`, { ...manifest(inputs, version), id: taker });
+      expect(await taken(unset, '2')).toMatchObject({ status: 409, answer: { access: 'wider' } });
+      expect(await taken({}, '3')).toMatchObject({ status: 200 });
+    });
+
     it('is refused where its own flow takes it again and checks less', async () => {
       await write(manifest());
       const app = await start();

@@ -30,7 +30,7 @@ function changeOf({ after: next, before, known, gates, gatesBefore = gates }: Ac
   };
   for (const [name, route] of next) {
     const earlier = own.get(name) ?? known.get(name);
-    const [was, is] = [earlier && entrance(earlier, gatesBefore), entrance(route, gates)];
+    const [was, is] = [earlier && entrance(earlier, earlier.gates ?? gatesBefore), entrance(route, gates)];
     const about = {
       trigger: route.triggerKey,
       before: was ? describeEntrance(was) : null,
