@@ -99,14 +99,14 @@ export function acceptShared(
   const accept = (traceparents: readonly (string | null)[]) => {
     const members = sharing.map((trigger, at): SharedAcceptance => {
       const flow = services.catalog.find(trigger.trigger.flowId) ?? trigger.flow;
-      const acceptance = acceptanceOf(
-        { ...reception, trigger },
-        { flow, traceparent: traceparents[at] ?? null },
-        services,
-      );
-      if (redelivery !== undefined) return { acceptance, start: isOpen(trigger, flow.record) ? 'now' : 'never' };
-      return { acceptance, start: START[admissionTo(trigger, services)] };
+      const traceparent = traceparents[at] ?? null;
+      const acceptance = acceptanceOf({ ...reception, trigger }, { flow, traceparent }, services);
+      const start = isOpen(trigger, flow.record) ? 'now' : 'never';
+      return { acceptance, start: redelivery === undefined ? START[admissionTo(trigger, services)] : start };
     });
+    // All flows were closed while the gates ran.
+    const isClosed = redelivery === undefined && members.every(({ start }) => start === 'never');
+    if (isClosed) return Promise.resolve<SharedResult>({ kind: 'outdated', flowId: sharing[0]?.trigger.flowId ?? '' });
     const held = members.flatMap(({ start, acceptance }) => (start === 'later' ? [acceptance.run.flowId] : []));
     return services.holding.holdShared(held, () => services.engine.acceptShared(members));
   };

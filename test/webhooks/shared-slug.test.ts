@@ -117,6 +117,35 @@ describe('a delivery to a slug that two flows share', () => {
     expect(await sendTo(gateway, push({ n: 1 }, 'one'))).toMatchObject({ status: 409 });
   });
 
+  it('is refused where all flows are disabled while its gates run, and starts its runs once they are enabled', async () => {
+    let isFirst = true;
+    const ask = (id: string, what: string) => post(gateway, `/flows/api/flows/${id}/${what}`);
+    const gateway: Gateway = await startGateway({
+      flowId: FIRST,
+      triggers: { hook: HOOK },
+      others: { second: manifestOf({}) },
+      settings: { refusedDeploys: 'fail', holdDeliveries: false },
+      extensions: {
+        gates: [
+          {
+            name: 'disabling',
+            prepare: () => ({
+              name: 'disabling',
+              async check() {
+                if (isFirst) for (const id of [FIRST, SECOND]) await ask(id, 'disable');
+                isFirst = false;
+                return { passed: true };
+              },
+            }),
+          },
+        ],
+      },
+    });
+    expect(await sendTo(gateway, push({ n: 1 }))).toMatchObject({ status: 403, reason: 'flow_disabled' });
+    for (const id of [FIRST, SECOND]) await ask(id, 'enable');
+    expect(await sendTo(gateway, push({ n: 1 }))).toMatchObject({ status: 200, runs: [{}, {}] });
+  });
+
   it('tells of an event that each flow knows for itself', async () => {
     const webhookEventId = 'string(body.n)';
     const gateway = await open({ webhookEventId });
