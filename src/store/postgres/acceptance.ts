@@ -377,8 +377,11 @@ class ClaimedNames {
       this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
     }
     const known = this.nonces.find(row.digest);
-    // No gate asks for this nonce now, and the stored one lives nearly as long.
-    if (call.nonce?.isAsked === false && known !== undefined && known.expires_at >= call.nonce.expiresAt) return;
+    // No gate asks for this nonce now: the first one lives on, unless it does so for nearly as long anyway.
+    if (call.nonce?.isAsked === false && known !== undefined && known.expires_at > call.nonce.arrivedAt) {
+      if (known.expires_at < call.nonce.expiresAt) this.nonces.prolong(row.digest, row.expires_at);
+      return;
+    }
     this.nonces.keep(row);
     this.#addAlias(row);
   }

@@ -90,6 +90,7 @@ export class Names<Row extends NameRow> {
   readonly #stored = new Map<string, Row>();
   readonly #known = new Map<string, Row>();
   readonly #kept = new Set<string>();
+  readonly #prolonged = new Map<string, number>();
 
   constructor(table: keyof typeof TABLES) {
     this.#table = TABLES[table];
@@ -135,14 +136,29 @@ export class Names<Row extends NameRow> {
     this.#kept.add(row.digest);
   }
 
+  /** Lets a row of another transaction live on: it keeps its number, by which it counts for later triggers. */
+  prolong(digest: string, until: number): void {
+    const row = this.#known.get(digest);
+    if (row === undefined) return;
+    this.#known.set(digest, { ...row, expires_at: until });
+    if (!this.#kept.has(digest)) this.#prolonged.set(digest, until);
+  }
+
   /** Deletes names that no call has kept, and writes kept rows again that changed since they were stored. */
   settle(sql: Sql): void {
     const kept = [...this.#kept].flatMap((digest) => this.#known.get(digest) ?? []);
     const changed = kept.filter((row) => this.#stored.get(row.digest) !== row);
     const unused = [...this.#stored.keys()].filter((digest) => !this.#kept.has(digest));
     const gone = [...unused, ...changed.map(({ digest }) => digest)];
-    if (gone.length === 0) return;
     const { name, key } = this.#table;
+    if (this.#prolonged.size > 0) {
+      sql.later(
+        `UPDATE sluice.${name} AS stored SET expires_at = given.until
+        FROM unnest($1::uuid[], $2::bigint[]) AS given (digest, until) WHERE stored.${key} = given.digest`,
+        [[...this.#prolonged.keys()], [...this.#prolonged.values()]],
+      );
+    }
+    if (gone.length === 0) return;
     sql.later(`DELETE FROM sluice.${name} WHERE ${key} = ANY($1)`, [gone]);
     if (changed.length > 0) sql.later(...insertOf(this.#table, changed));
   }

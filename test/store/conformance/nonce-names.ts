@@ -86,6 +86,26 @@ export function nonceNames({ test }: StoreUnderTest): void {
       expect(await accept(3, byBytes('c'), own)).toMatchObject({ kind: 'accepted' });
     });
 
+    test('of a moved trigger count though a new trigger under its key takes the same delivery, and asks for none', async (store) => {
+      const plan = (basedOn: number | null, keys: string[], moved: { from: string; to: string }[]) =>
+        store.applyDeploys([
+          { ...deployOf(graphOf({ [keys.join()]: [] })), ...PLAN, basedOn, triggers: { keys, moved } },
+        ]);
+      const accept = (n: number, nonce: Partial<NonceClaim>, change: object) =>
+        store.accept({ run: aRun({ id: id(n), flowId, ...change }), nonce: aNonce({ ...byBytes('b'), ...nonce }) });
+      await plan(null, ['key'], []);
+      const first = await accept(1, {}, { revision: 1, triggerKey: 'key' });
+      expect(first).toMatchObject({ kind: 'accepted' });
+      await plan(1, ['own', 'key'], [{ from: 'key', to: 'own' }]);
+      const longer = { isAsked: false, expiresAt: aNonce().expiresAt + 3 * 60 * minute };
+      for (const n of [2, 3])
+        expect(await accept(n, longer, { revision: 2, triggerKey: 'key' })).toMatchObject({ kind: 'accepted' });
+      expect(await accept(4, {}, { revision: 2, triggerKey: 'own' })).toMatchObject({ kind: 'replayed', runId: id(1) });
+      const at = longer.expiresAt - 1;
+      const last = await accept(5, { arrivedAt: at }, { revision: 2, triggerKey: 'key', startedAt: at });
+      expect(last).toMatchObject({ kind: 'replayed' });
+    });
+
     test('of one that nothing asked for count as soon as something does', async (store) => {
       const nonce = aNonce({ ...byBytes('b'), isAsked: false });
       for (const n of [1, 2]) {
