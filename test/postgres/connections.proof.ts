@@ -67,6 +67,31 @@ describe('connections', () => {
     expect(row).toEqual({ at: Number.MAX_SAFE_INTEGER, isIt: true, body: bytes, sum: Number.MAX_SAFE_INTEGER });
   });
 
+  test.each([
+    ['on its own connections', false],
+    ['through a pooler', true],
+  ])('a commit is flushed, and sees what others committed, whatever the database sets, %s', async (_how, isPooled) => {
+    const name = `lax_${newSchema()}`.slice(0, 60);
+    await runSql(`CREATE DATABASE "${name}"`);
+    onTestFinished(async () => {
+      await runSql(`DROP DATABASE "${name}" WITH (FORCE)`);
+    });
+    await runSql(`
+      ALTER DATABASE "${name}" SET synchronous_commit = off;
+      ALTER DATABASE "${name}" SET default_transaction_isolation = 'repeatable read'`);
+    const url = new URL(inject('postgresUrl'));
+    url.pathname = name;
+    const own = createConnections({ ...storeOptions('public'), url: url.href, isPooled, replica: 'test' });
+    onTestFinished(() => own.close());
+    for (const purpose of ['accept', 'write'] as const) {
+      const said = await own.transact(purpose, (sql) =>
+        sql.get(`SELECT current_setting('synchronous_commit') AS "flush",
+          current_setting('transaction_isolation') AS "isolation"`),
+      );
+      expect(said).toEqual({ flush: 'local', isolation: 'read committed' });
+    }
+  });
+
   test('a transaction that fails leaves nothing, and its connection serves the next', async () => {
     const schema = newSchema();
     await runSql(`CREATE SCHEMA "${schema}"; CREATE TABLE "${schema}".t (n integer PRIMARY KEY)`);

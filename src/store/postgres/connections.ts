@@ -44,6 +44,16 @@ const idleMsOf = (purpose: Purpose) => (purpose === 'read' ? READ_IDLE_MS : IDLE
  */
 const BY_KEYS = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map((way) => `${way} = off`);
 
+/** What a transaction reads after a lock has to include what the one before committed, whatever the database sets. */
+const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
+
+/**
+ * Without a flush a 200 would be sent for what a crash of the server loses. Another setting of the operator stays: it may
+ * wait for standbys too.
+ */
+const flushed = (isLocal: boolean) =>
+  `SELECT set_config('synchronous_commit', 'local', ${isLocal}) WHERE current_setting('synchronous_commit') = 'off'`;
+
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 /** Transactions on a PostgreSQL database, over a few connections for each purpose. */
@@ -136,7 +146,7 @@ export function createConnections({ url, applicationName, ...options }: Connecti
   ): Promise<Value> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await inTransaction({ purpose, begin: 'BEGIN' }, work);
+        return await inTransaction({ purpose, begin: BEGIN }, work);
       } catch (error) {
         if (tries === CONFLICT_TRIES || !isConflict(error)) throw error;
       }
@@ -179,7 +189,7 @@ function settingsOf(purpose: Purpose): string {
     `idle_in_transaction_session_timeout = ${idleMsOf(purpose)}`,
     ...(purpose === 'read' ? [] : BY_KEYS),
   ];
-  return settings.map((setting) => `; SET LOCAL ${setting}`).join('');
+  return [...settings.map((setting) => `SET LOCAL ${setting}`), flushed(true)].map((text) => `; ${text}`).join('');
 }
 
 /** The connections. When the database was away, all are made again. */
@@ -253,7 +263,7 @@ function createPool(
     client.on('error', () => {});
     if (purpose === 'read' || isPooled === true) return;
     // Sent before the first transaction. If this fails, the transaction also fails, or is only slower.
-    client.query(BY_KEYS.map((way) => `SET ${way}`).join('; ')).catch(() => {});
+    client.query([...BY_KEYS.map((way) => `SET ${way}`), flushed(false)].join('; ')).catch(() => {});
   });
   return pool;
 }
