@@ -301,6 +301,24 @@ describe('a deploy by which more get in', () => {
     });
   });
 
+  it('is refused where another flow takes a slug with the reference of its key, behind which is another key', async () => {
+    const file = join(workspace.folder, 'key.txt');
+    const keyed = { webhookHmacKey: `file:${file}` };
+    await writeFile(file, 'the first key');
+    const app = await start({ settings: { manifestSecrets: [`file:${workspace.folder}`] } });
+    expect(await put(app, manifest(keyed))).toMatchObject({ status: 200 });
+    const taker = (inputs: object) => ({ ...manifest(inputs), id: randomUUID(), name: 'other' });
+    const moved = (inputs: object) => [manifest({ ...keyed, webhookSlug: 'elsewhere' }, '2'), taker(inputs)];
+    await writeFile(file, 'the second key');
+    const { status, answer } = await ask(app, 'PUT', '/flows?dryRun=true', moved(keyed));
+    expect([status, answer.outcomes]).toMatchObject([
+      409,
+      [{ action: 'updated' }, { action: 'refused', access: 'wider' }],
+    ]);
+    await writeFile(file, 'the first key');
+    expect(await ask(app, 'PUT', '/flows', moved(keyed))).toMatchObject({ status: 200 });
+  });
+
   it('is refused where the file of a schema changes behind its name', async () => {
     const schema = join(workspace.folder, 'manifests', 'order.schema.json');
     await writeFile(schema, '{"required":["n"]}');

@@ -34,7 +34,10 @@ interface SignatureWay {
   readonly keys: readonly KeyIdentity[];
 }
 
-/** Keys are the same if their values or their references are: rotating the value behind a reference is no change. */
+/**
+ * Keys are the same if their values or their references are: rotating the value behind a reference is no change. Another
+ * flow may have read the same reference at another time.
+ */
 interface KeyIdentity {
   readonly value: string | undefined;
   readonly reference: string | undefined;
@@ -60,7 +63,8 @@ export function signatureRule(
         ? [inputs.webhookHmacKey, inputs.webhookSecret]
         : [inputs.webhookHmacKeyPrevious, inputs.webhookSecretPrevious];
     const written = [own ?? legacy ?? []].flat().filter((text) => text !== '')[at] ?? '';
-    return { value, reference: isReference(written) ? written : undefined, learnedBy: undefined };
+    const reference = isReference(written) ? `${trigger.flowId} ${written}` : undefined;
+    return { value, reference, learnedBy: undefined };
   };
   const further = (trigger.keys.others ?? []).map((value, at) => identity('current', value, at + 1));
   if (scheme.kind === 'verifier') {
