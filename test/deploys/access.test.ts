@@ -167,6 +167,22 @@ describe('a deploy by which more get in', () => {
     expect(same).toMatchObject({ status: 200, answer: { action: 'created', access: 'same' } });
   });
 
+  it('is refused where more get in by the id of the flow, also if fewer do by the slug than when that was given up', async () => {
+    const open = { webhookSignatureScheme: undefined };
+    expect(await put(app, manifest(open))).toMatchObject({ status: 200 });
+    expect(await put(app, manifest({ webhookSlug: undefined }, '2'))).toMatchObject({ status: 200 });
+    expect(await put(app, manifest({ ...open, webhookIpAllowList: ['192.0.2.1'] }, '3'))).toMatchObject({
+      status: 409,
+      answer: {
+        access: 'wider',
+        routes: [
+          { route: id, access: 'wider' },
+          { route: slug, access: 'narrower' },
+        ],
+      },
+    });
+  });
+
   it('is refused where it goes back to a revision by which more got in', async () => {
     expect(await put(app, manifest({ webhookEnforcementMode: 'Off' }))).toMatchObject({ status: 200 });
     expect(await put(app, manifest({}, '2'))).toMatchObject({ status: 200, answer: { access: 'narrower' } });

@@ -23,8 +23,9 @@ function changeOf({ after: next, before, known, gates, gatesBefore = gates }: Ac
   const fields = new Map<string, Access>();
   const routes = new Map<string, AccessRoute>();
   const add = (name: string, [one, other]: readonly (Route | undefined)[], route: Omit<AccessRoute, 'route'>) => {
-    // The slug and the id of a flow often lead to one trigger before and after, so they are reported together.
-    const pair = JSON.stringify([one?.trigger?.flowId, one?.triggerKey, other?.triggerKey]);
+    // The slug and the id of a flow often lead to one trigger before and after, so they are reported together. The one
+    // may have led to an earlier revision of it.
+    const pair = JSON.stringify([one?.trigger?.flowId, one?.triggerKey, other?.triggerKey, route]);
     const told = routes.get(pair);
     routes.set(pair, { ...route, route: told === undefined ? name : `${told.route} and ${name}` });
   };
