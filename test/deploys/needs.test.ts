@@ -146,7 +146,7 @@ describe('a secret that was sent in plain text', () => {
     await write(manifest({ webhookHmacKey: 'the key of somebody else' }));
     const app = await start({ storeKey: undefined });
     expect(app.warnings.join('\n')).toContain('refused push');
-    expect(await deliver(app, 'the key of somebody else')).toBe(401);
+    expect(await deliver(app, 'the key of somebody else')).toBe(503);
     expect((await ask(app, 'GET', '/health/ready')).answer).toMatchObject({ reason: 'secrets_unreadable' });
   });
 });
