@@ -162,7 +162,7 @@ export interface NonceClaim {
   readonly value: string;
   /** Lower-case name of the header that has the value; '' if the value is the digest. */
   readonly header: string;
-  /** Hex SHA-256 of the signed bytes: identifies the delivery once the trigger names another header, or none. */
+  /** Hex SHA-256 of what is signed, or of the body: names the delivery once the trigger names another header, or none. */
   readonly digest: string;
   /** Identifies the delivery once digests of the trigger cover something else; absent if the digest is made for it. */
   readonly covers?: DigestCover | undefined;

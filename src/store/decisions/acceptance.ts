@@ -98,7 +98,7 @@ interface Claimed {
   readonly isReplay: boolean;
   /** The run of an idempotency key that one of the triggers knows. */
   readonly ofKey: string | undefined;
-  /** False for a redelivery that starts nothing: nothing is stored. */
+  /** False for a redelivery that is filtered or closed everywhere: nothing is stored. */
   readonly isKept: boolean;
 }
 

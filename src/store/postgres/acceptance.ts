@@ -332,7 +332,7 @@ class ClaimedNames {
 
   /**
    * Claims one kind after the other, in this order everywhere, and then locks texts that may be known under other
-   * names: so no two transactions ever block each other for good.
+   * names. PostgreSQL ends one of two transactions that block each other all the same, and it begins again.
    */
   static async take(sql: Sql, calls: readonly AcceptCall[]): Promise<ClaimedNames> {
     const names = new ClaimedNames();

@@ -2,7 +2,7 @@ import type { Database } from 'better-sqlite3';
 import { portOf } from './port.ts';
 
 /**
- * One call inside a batch. It may run twice or be rolled back, so it must have no side effects outside the database.
+ * One call inside a batch. It may run twice or be rolled back, so outside the database it leaves nothing but hints.
  */
 export type Job = () => unknown;
 

@@ -205,7 +205,7 @@ function digestOf(
 
 /**
  * A nonce is kept for its whole time to live, counted from the delivery's timestamp if that is later than its arrival.
- * No tolerance may be longer than that, so once a nonce is gone, its timestamp cannot pass any tolerance set later.
+ * No tolerance may be longer than that, so while the lifetime is not raised, no tolerance lets the timestamp pass later.
  * Only modes that do not enforce accept a timestamp that is even further ahead; its row is not kept forever.
  */
 function lifeOf(receivedAt: number, timestamp: FoundTimestamp | undefined, { nonceTtlMs }: ReplayRule): number {
