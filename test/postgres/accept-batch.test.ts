@@ -93,7 +93,9 @@ describe('a batch of acceptances', () => {
     // Only of this store: the spy sees every connection of the process.
     const isOwn = (client: unknown) => JSON.stringify(Object(client).connectionParameters).includes(applicationName);
     const begun = () =>
-      query.mock.calls.filter(([text], at) => (text as unknown) === 'BEGIN' && isOwn(query.mock.contexts[at])).length;
+      query.mock.calls.filter(
+        ([text], at) => (text as unknown) === 'BEGIN ISOLATION LEVEL READ COMMITTED' && isOwn(query.mock.contexts[at]),
+      ).length;
     const replays = Array.from({ length: 100 }, (_, n) =>
       acceptanceOf(n + 2, { nonce: aNonce({ value: 'known' }), idempotencyKey: `key ${n}` }),
     );
