@@ -188,6 +188,16 @@ export function keptTriggers({ before, after }: Change): { key: string; before: 
   });
 }
 
+/** Triggers of both revisions, under the new key if they were renamed. */
+export function triggerPairs(change: Change): ReturnType<typeof keptTriggers> {
+  const renamed = [...renamedTriggers(change)].flatMap(([oldKey, key]) => {
+    const before = change.before.triggers[oldKey];
+    const after = change.after.triggers[key];
+    return before === undefined || after === undefined ? [] : [{ key, before, after }];
+  });
+  return [...keptTriggers(change), ...renamed];
+}
+
 /** The inputs of a webhook trigger before and after, under its new key if it was renamed. */
 export interface WebhookPair {
   readonly key: string;
@@ -196,12 +206,7 @@ export interface WebhookPair {
 }
 
 export function webhookPairs(change: Change): WebhookPair[] {
-  const renamed = [...renamedTriggers(change)].flatMap(([oldKey, key]) => {
-    const before = change.before.triggers[oldKey];
-    const after = change.after.triggers[key];
-    return before === undefined || after === undefined ? [] : [{ key, before, after }];
-  });
-  return [...keptTriggers(change), ...renamed].flatMap(({ key, before, after }) =>
+  return triggerPairs(change).flatMap(({ key, before, after }) =>
     before.type === 'webhook' && after.type === 'webhook' ? [{ key, before: before.inputs, after: after.inputs }] : [],
   );
 }

@@ -4,7 +4,7 @@ import type { CronTrigger, Manifest, Trigger } from '../../manifest/schema.ts';
 import { learnsKey, type ObjectsOfTrigger, TRIGGER_OBJECTS } from '../../manifest/webhook-fields.ts';
 import type { Finding } from '../../model/finding.ts';
 import { isSame } from '../../model/json.ts';
-import { type Change, type ChangeRule, keptTriggers, webhookPairs } from './change.ts';
+import { type Change, type ChangeRule, keptTriggers, triggerPairs, webhookPairs } from './change.ts';
 import { gatesChanged } from './gates.ts';
 import { secretsChanged } from './secrets.ts';
 
@@ -214,7 +214,7 @@ const triggerInputsChanged: ChangeRule = (change) =>
 
 /** Objects of triggers besides their inputs; their features give the rules. */
 const objectsChanged: ChangeRule = (change) =>
-  keptTriggers(change).flatMap(({ key, before, after }) =>
+  triggerPairs(change).flatMap(({ key, before, after }) =>
     Object.entries(TRIGGER_OBJECTS).flatMap(([name, object]) => {
       const [one, other] = [before, after].map((trigger) => jsonOf(Reflect.get(trigger, name)));
       if (isSame(one ?? null, other ?? null)) return [];
@@ -279,7 +279,7 @@ const OFF = {
 } as const;
 
 const triggerSwitched: ChangeRule = (change) =>
-  keptTriggers(change).flatMap(({ key, before, after }) => {
+  triggerPairs(change).flatMap(({ key, before, after }) => {
     if (before.enabled === after.enabled) return [];
     const isOff = after.enabled === false;
     return [

@@ -40,6 +40,16 @@ describe('the class of an edit of triggers', () => {
       { hook: hook(signed) },
       ['trigger-switched-on safe triggers.hook.enabled'],
     ],
+    [
+      'a trigger that gets another key is switched on again, and joins deliveries',
+      { hook: { ...hook(signed), enabled: false } },
+      { other: { ...hook(signed), coalesce: { key: 'body.id', quietSeconds: 5 } } },
+      [
+        'trigger-renamed caution triggers.hook',
+        'trigger-switched-on safe triggers.other.enabled',
+        'coalesce-changed caution triggers.other.coalesce',
+      ],
+    ],
     ['that a trigger is on is written out', { hook: hook(signed) }, { hook: { ...hook(signed), enabled: true } }, []],
     [
       'search keys change',
