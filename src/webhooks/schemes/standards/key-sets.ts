@@ -50,9 +50,9 @@ interface Known {
   readonly fetchedAt: number;
 }
 
-// A withdrawn key counts for this long. A delivery waits for a set only once; it is renewed in the background.
+// From this age on, a delivery uses the set and has it fetched in the background, so that it does not wait.
 const FRESH_MS = 600_000;
-/** If the set cannot be fetched, known keys count for this long: otherwise a publisher's outage would be ours. */
+/** The longest that a withdrawn key counts. Not less, because otherwise a publisher's outage would be ours. */
 const KEPT_MS = 3_600_000;
 /** The least time between fetches of a set, because forged tokens can name any key. */
 const COOLDOWN_MS = 30_000;

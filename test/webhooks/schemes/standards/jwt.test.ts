@@ -393,6 +393,21 @@ describe('a key set', () => {
     expect(await ask(text, settings)).toBe('signature_mismatch');
   });
 
+  it.each([
+    ['passes once more after ten minutes, while the set is fetched', 600_000, 'current'],
+    ['passes once more just before an hour', 3_599_999, 'current'],
+    ['passes no more after an hour', 3_600_000, 'signature_mismatch'],
+  ])('without deliveries in between, a withdrawn key %s', async (_rule, age, first) => {
+    const { at, settings } = publisher(set(own));
+    expect(await ask(text, settings)).toBe('current');
+    at.answer = set(other);
+    at.now = age;
+    expect(await ask(text, settings)).toBe(first);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(await ask(text, settings)).toBe('signature_mismatch');
+    expect(at.asked).toBe(2);
+  });
+
   it.each(['https://127.0.0.1/keys', 'https://[::1]/keys', 'https://169.254.169.254/keys'])(
     'is not fetched from a private address: %s',
     async (webhookJwksUrl) => {
