@@ -59,7 +59,7 @@ export interface Evidence {
   /** Whether the signature was verified. */
   readonly isVerified?: boolean;
   /** Whether there are more signatures than the verified one, which other keys may verify. */
-  readonly isOneOfSeveral?: boolean;
+  readonly isOneOfSeveral?: boolean | undefined;
   /** The timestamp that the scheme signs; absent if the scheme signs none or the delivery has none. */
   readonly signedTimestamp?: SignedTimestamp;
   /**

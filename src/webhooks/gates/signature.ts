@@ -341,7 +341,8 @@ function verdictOf(
   if (!verification.isVerified) return failed(verification.reason, verification.detail, evidence);
   const problem = timestampProblem(verification.timestamp, isTimestampRequired);
   if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
-  const { timestamp: _, ...proof } = verification;
+  const { usedPreviousKey, signedBytesSha256, verifiedHeaders, isOneOfSeveral } = verification;
+  const proof = { isVerified: true, usedPreviousKey, signedBytesSha256, verifiedHeaders, isOneOfSeveral };
   return { passed: true, evidence: { ...evidence, ...proof } };
 }
 

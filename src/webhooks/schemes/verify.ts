@@ -29,8 +29,7 @@ export type Verification = {
       /** Hex SHA-256 of the signed bytes, unless they are the raw body between certain boundaries. */
       readonly signedBytesSha256: string | undefined;
       readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
-      /** Whether there are more signatures, which other keys may verify. */
-      readonly isOneOfSeveral?: boolean;
+      readonly isOneOfSeveral?: boolean | undefined;
     }
   | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
 );
@@ -259,8 +258,9 @@ const MAX_SEGMENTS = 32;
 export function extract(given: SignatureSpec, delivery: Delivery): Extraction {
   const readField = bodyReader(delivery.headers, delivery.body);
   const spec = formOfRequest(given, delivery, readField);
-  const families = spec.headers.filter((one) => signatureLines(one, delivery).length > 0);
-  const family = families[0] ?? spec.headers[0];
+  const { headers } = spec;
+  const families = headers.length < 2 ? headers : headers.filter((one) => signatureLines(one, delivery).length > 0);
+  const family = families[0] ?? headers[0];
   const lines = family === undefined ? signatureFields(spec, readField) : signatureLines(family, delivery);
   const sets = setsOf(spec, lines);
   const isOneMessage = areOneMessage(spec, families, delivery) && areOfOneTime(spec, sets);
@@ -305,21 +305,17 @@ function areOneMessage({ signs }: SignatureSpec, [first, ...others]: readonly He
 }
 
 function areOfOneTime({ timestamp }: SignatureSpec, sets: readonly (readonly Segment[])[] = []): boolean {
-  const times = sets.flatMap(
-    (set) => set.find(({ key }) => timestamp?.in === 'signature' && key === timestamp.valueKey) ?? [],
-  );
+  const timeKey = timestamp?.in === 'signature' ? timestamp.valueKey : undefined;
+  const times = sets.flatMap((set) => set.find(({ key }) => key === timeKey) ?? []);
   return times.every(({ value }) => value === times[0]?.value);
 }
 
 function signatureLines({ signature, furtherSignatures = [] }: HeaderFamily, { headers }: Delivery): string[] {
-  return [signature, ...furtherSignatures].flatMap((name) => headerOf(headers, name) ?? []);
+  const lines = [signature, ...furtherSignatures].map((name) => headerOf(headers, name));
+  return lines.filter((line) => line !== undefined);
 }
 
-function headersByAnyName(
-  { headers: families }: SignatureSpec,
-  family: HeaderFamily,
-  { headers }: Delivery,
-): ReadonlyMap<string, string> | undefined {
+function headersByAnyName({ headers: families }: SignatureSpec, family: HeaderFamily, { headers }: Delivery) {
   if (families.length < 2) return undefined;
   const values = (['timestamp', 'deliveryId'] as const).flatMap((role) => {
     const value = headerOf(headers, family[role] ?? '');
@@ -329,11 +325,11 @@ function headersByAnyName(
   return new Map(values);
 }
 
-/** The segments of each list in the lines; undefined if no line has the form, or if they are no lists or too long. */
+/** The segments of each list in the lines that have the form; undefined if they are no lists or too long. */
 function setsOf(spec: SignatureSpec, lines: readonly string[]): readonly (readonly Segment[])[] | undefined {
   const { multiValue } = spec;
+  if (multiValue === undefined) return undefined;
   const values = lines.flatMap((line) => withoutLinePrefix(spec, line) ?? []);
-  if (multiValue === undefined || values.length === 0) return undefined;
   const { delimiter, isTrimmed = false, setDelimiter } = multiValue;
   const texts = values.flatMap((it) => (setDelimiter === undefined ? it : it.split(setDelimiter, MAX_SEGMENTS + 1)));
   const parts = texts.map((text) => text.split((isTrimmed && delimiter.trim()) || delimiter, MAX_SEGMENTS + 1));
