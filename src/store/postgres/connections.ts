@@ -48,11 +48,13 @@ const BY_KEYS = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit']
 const BEGIN = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 
 /**
- * Without a flush a 200 would be sent for what a crash of the server loses. Another setting of the operator stays: it may
- * wait for standbys too.
+ * The settings of what writes, for one transaction (`isLocal`) or for the connection. Without the flush of commits a 200
+ * would be sent for what a crash of the server loses; the operator's other values stay, since they may wait for standbys.
  */
-const flushed = (isLocal: boolean) =>
-  `SELECT set_config('synchronous_commit', 'local', ${isLocal}) WHERE current_setting('synchronous_commit') = 'off'`;
+const settingsOfWrites = (isLocal: boolean): string[] => [
+  ...BY_KEYS.map((way) => `SET ${isLocal ? 'LOCAL ' : ''}${way}`),
+  `SELECT set_config('synchronous_commit', 'local', ${isLocal}) WHERE current_setting('synchronous_commit') = 'off'`,
+];
 
 const UNBOUNDED = { maxRows: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
@@ -185,11 +187,11 @@ async function commit(client: pg.PoolClient, later: readonly Promise<unknown>[])
 /** The settings of a connection for one transaction: through a pooler it belongs to others before and after. */
 function settingsOf(purpose: Purpose): string {
   const settings = [
-    `statement_timeout = ${statementMsOf(purpose)}`,
-    `idle_in_transaction_session_timeout = ${idleMsOf(purpose)}`,
-    ...(purpose === 'read' ? [] : BY_KEYS),
+    `SET LOCAL statement_timeout = ${statementMsOf(purpose)}`,
+    `SET LOCAL idle_in_transaction_session_timeout = ${idleMsOf(purpose)}`,
+    ...(purpose === 'read' ? [] : settingsOfWrites(true)),
   ];
-  return [...settings.map((setting) => `SET LOCAL ${setting}`), flushed(true)].map((text) => `; ${text}`).join('');
+  return settings.map((setting) => `; ${setting}`).join('');
 }
 
 /** The connections. When the database was away, all are made again. */
@@ -263,7 +265,7 @@ function createPool(
     client.on('error', () => {});
     if (purpose === 'read' || isPooled === true) return;
     // Sent before the first transaction. If this fails, the transaction also fails, or is only slower.
-    client.query([...BY_KEYS.map((way) => `SET ${way}`), flushed(false)].join('; ')).catch(() => {});
+    client.query(settingsOfWrites(false).join('; ')).catch(() => {});
   });
   return pool;
 }
