@@ -332,7 +332,7 @@ class ClaimedNames {
 
   /**
    * Claims one kind after the other, in this order everywhere, and then locks texts that may be known under other
-   * names. PostgreSQL ends one of two transactions that block each other all the same, and it begins again.
+   * names. If two transactions still block each other, PostgreSQL ends one of them, and that one is tried again.
    */
   static async take(sql: Sql, calls: readonly AcceptCall[]): Promise<ClaimedNames> {
     const names = new ClaimedNames();
@@ -377,9 +377,9 @@ class ClaimedNames {
       this.#headers.set(`${triggerOf(call)}\n${used.header}`, { flowId, triggerKey, ...used });
     }
     const known = this.nonces.find(row.digest);
-    // No gate asks for this nonce now: the first one lives on, unless it does so for nearly as long anyway.
+    // No gate asks for this nonce now. The stored one lives on, and is left as it is if it lives nearly as long.
     if (call.nonce?.isAsked === false && known !== undefined && known.expires_at > call.nonce.arrivedAt) {
-      if (known.expires_at < call.nonce.expiresAt) this.nonces.prolong(row.digest, row.expires_at);
+      if (known.expires_at < call.nonce.expiresAt) this.nonces.prolong(known, row.expires_at);
       return;
     }
     this.nonces.keep(row);

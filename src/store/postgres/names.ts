@@ -137,11 +137,9 @@ export class Names<Row extends NameRow> {
   }
 
   /** Lets a row of another transaction live on: it keeps its number, by which it counts for later triggers. */
-  prolong(digest: string, until: number): void {
-    const row = this.#known.get(digest);
-    if (row === undefined) return;
-    this.#known.set(digest, { ...row, expires_at: until });
-    if (!this.#kept.has(digest)) this.#prolonged.set(digest, until);
+  prolong(row: Row, until: number): void {
+    this.#known.set(row.digest, { ...row, expires_at: until });
+    if (!this.#kept.has(row.digest)) this.#prolonged.set(row.digest, until);
   }
 
   /** Deletes names that no call has kept, and writes kept rows again that changed since they were stored. */
