@@ -59,19 +59,19 @@ export interface Evidence {
   /** Whether the signature was verified. */
   readonly isVerified?: boolean;
   /** Whether there are more signatures than the verified one, which other keys may verify. */
-  readonly isOneOfSeveral?: boolean | undefined;
+  readonly isOneOfSeveral?: boolean;
   /** The timestamp that the scheme signs; absent if the scheme signs none or the delivery has none. */
   readonly signedTimestamp?: SignedTimestamp;
   /**
    * Hex SHA-256 of the bytes that a signature was verified over; absent if these are the raw body between fixed
    * boundaries. Only these bytes then tell a delivery from a replay: URL, form or body can be written in another way.
    */
-  readonly signedBytesSha256?: string | undefined;
+  readonly signedBytesSha256?: string;
   /**
    * If the scheme has several header families: the values of the family that verified, by the lower-case names that
    * any family has for them. The headers of the other families were never verified.
    */
-  readonly verifiedHeaders?: ReadonlyMap<string, string> | undefined;
+  readonly verifiedHeaders?: ReadonlyMap<string, string>;
   /** The header for both signature and timestamp is absent, which counts as one failure. */
   readonly lacksTimestampWithSignature?: true;
   readonly replaySkewMs?: number;

@@ -342,7 +342,8 @@ function verdictOf(
   const problem = timestampProblem(verification.timestamp, isTimestampRequired);
   if (problem !== undefined) return failed(problem.reason, problem.detail, evidence);
   const { usedPreviousKey, signedBytesSha256, verifiedHeaders, isOneOfSeveral } = verification;
-  const proof = { isVerified: true, usedPreviousKey, signedBytesSha256, verifiedHeaders, isOneOfSeveral };
+  const signed = { ...(signedBytesSha256 && { signedBytesSha256 }), ...(verifiedHeaders && { verifiedHeaders }) };
+  const proof = { isVerified: true, usedPreviousKey, ...signed, ...(isOneOfSeveral && { isOneOfSeveral }) };
   return { passed: true, evidence: { ...evidence, ...proof } };
 }
 

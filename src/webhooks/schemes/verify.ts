@@ -29,7 +29,7 @@ export type Verification = {
       /** Hex SHA-256 of the signed bytes, unless they are the raw body between certain boundaries. */
       readonly signedBytesSha256: string | undefined;
       readonly verifiedHeaders: ReadonlyMap<string, string> | undefined;
-      readonly isOneOfSeveral?: boolean | undefined;
+      readonly isOneOfSeveral?: boolean;
     }
   | { readonly isVerified: false; readonly reason: Reason; readonly detail: string }
 );
@@ -325,7 +325,7 @@ function headersByAnyName({ headers: families }: SignatureSpec, family: HeaderFa
   return new Map(values);
 }
 
-/** The segments of each list in the lines that have the form; undefined if they are no lists or too long. */
+/** Splits the lines into lists of segments; undefined if the scheme has no lists, or these have too many segments. */
 function setsOf(spec: SignatureSpec, lines: readonly string[]): readonly (readonly Segment[])[] | undefined {
   const { multiValue } = spec;
   if (multiValue === undefined) return undefined;

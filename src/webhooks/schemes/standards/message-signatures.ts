@@ -90,7 +90,7 @@ export async function verifyMessage(rule: MessageRule, request: StandardRequest)
     return refused('signature_malformed', 'its signatures do not all cover the body, and cover different things');
   }
   if (verified !== undefined) return { ...verified, isOneOfSeveral: labels.length > 1 };
-  return results[0] ?? refused('signature_malformed', 'there is no signature');
+  return results[0] ?? refused('signature_malformed', 'it has no signature');
 }
 
 function dictionaryIn({ parseDictionary }: Fields, text: string) {
