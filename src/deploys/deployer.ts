@@ -103,7 +103,7 @@ interface Planned extends ReturnType<typeof planDeploy> {
   readonly replaced: ReplacedFlow | undefined;
 }
 
-/** A revision that is no longer in force, and how it was judged when it last was, if that was different. */
+/** A former revision, and the gates and mode that judged it while it was in force, if they were different. */
 interface FormerRevision extends Pick<Route, 'gates'> {
   readonly flow: LoadedFlow;
 }

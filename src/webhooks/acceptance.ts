@@ -101,8 +101,8 @@ export function acceptShared(
       const flow = services.catalog.find(trigger.trigger.flowId) ?? trigger.flow;
       const traceparent = traceparents[at] ?? null;
       const acceptance = acceptanceOf({ ...reception, trigger }, { flow, traceparent }, services);
-      const start = isOpen(trigger, flow.record) ? 'now' : 'never';
-      return { acceptance, start: redelivery === undefined ? START[admissionTo(trigger, services)] : start };
+      if (redelivery !== undefined) return { acceptance, start: isOpen(trigger, flow.record) ? 'now' : 'never' };
+      return { acceptance, start: START[admissionTo(trigger, services)] };
     });
     // All flows were closed while the gates ran.
     const isClosed = redelivery === undefined && members.every(({ start }) => start === 'never');

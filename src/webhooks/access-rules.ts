@@ -18,7 +18,7 @@ export interface EntranceGates {
 export interface Route {
   readonly triggerKey: string;
   readonly trigger: WebhookTrigger | undefined;
-  /** How the trigger was judged when it last had the name, if that was different. */
+  /** The gates and mode that judged the trigger while it had the name, if they were different. */
   readonly gates?: EntranceGates | undefined;
 }
 

@@ -35,8 +35,8 @@ interface SignatureWay {
 }
 
 /**
- * Keys are the same if their values or their references are: rotating the value behind a reference is no change. Another
- * flow may have read the same reference at another time.
+ * Two keys are the same if their values or their references are equal: rotating the value behind a reference changes
+ * nothing. A reference counts within its flow, because two flows can read it at different times.
  */
 interface KeyIdentity {
   readonly value: string | undefined;

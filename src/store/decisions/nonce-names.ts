@@ -23,9 +23,9 @@ interface NamedHeader {
 
 /**
  * An accepted delivery has the value of the nonce header as its name, if one is configured, and always the digest of
- * what is signed, or of the body. It has one row. While the trigger names the same header, only the value distinguishes deliveries;
- * once it names another header, or none, the digest does, and once digests cover something else, the body: so no deploy
- * makes a known delivery new.
+ * what is signed, or of the body. It has one row. While the trigger names the same header, only the value distinguishes
+ * deliveries; once it names another header, or none, the digest does, and once digests cover something else, the body:
+ * so no deploy makes a known delivery new.
  */
 export interface NonceName {
   readonly flowId: string;
